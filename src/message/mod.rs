@@ -1,0 +1,15 @@
+//! HTTP meaning, with no bytes on a wire: requests, answers and what they say about a representation.
+
+mod problem;
+mod representation;
+mod request;
+mod response;
+mod service;
+mod validators;
+
+pub use problem::{FileProblem, Problem};
+pub use representation::Representation;
+pub use request::Request;
+pub use response::Response;
+pub use service::Service;
+pub use validators::{ETag, FingerprintKey, Stamp, Timestamp};

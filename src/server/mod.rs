@@ -1,0 +1,185 @@
+//! Listeners, workers and the phases of a life; joins all rooms.
+//!
+//! One single-threaded runtime per worker, all accepting from the same listening sockets: a connection never
+//! moves between threads. A life has these phases:
+//!
+//! | phase | what happens |
+//! | --- | --- |
+//! | start | bind, then start the workers; anything wrong ends the process with a message |
+//! | running | accept and serve |
+//! | draining | no new connections; those that were queued are still answered, running answers finish |
+//! | cut | the drain's deadline has passed, or a second signal came: what still runs is closed |
+
+mod descriptors;
+mod listener;
+mod secret;
+mod signals;
+mod worker;
+
+use std::{io, path::PathBuf, sync::Arc, thread, time::Duration};
+
+use thiserror::Error;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+pub use descriptors::raise_limit;
+pub use listener::{ListenError, Listener, SocketOptions};
+pub use secret::{SecretError, load_secret};
+pub use signals::Signals;
+
+pub use crate::handler::{HandlerOptions, ValidatorFacts};
+use crate::{
+    handler::Handler,
+    message::Service,
+    server::worker::Worker,
+    store::{RootError, Store},
+    transport::{Address, TransportOptions},
+};
+
+/// Descriptors that a process needs besides those of its connections: log, root, listeners, runtimes.
+const SPARE_DESCRIPTORS: u64 = 64;
+
+/// Everything a server is made of.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The directory whose files are served.
+    pub root: PathBuf,
+    /// Where to listen.
+    pub addresses: Vec<Address>,
+    /// Who may connect there.
+    pub socket: SocketOptions,
+    /// Where the secret is kept; None makes one up.
+    pub secret_file: Option<PathBuf>,
+    /// How files are chosen and described.
+    pub handler: HandlerOptions,
+    /// How the server runs.
+    pub server: ServerOptions,
+}
+
+/// Why a server could not start, or ended otherwise than asked.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// No address to listen on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// No root directory.
+    #[error("{}: {error}", .root.display())]
+    Root {
+        /// Which.
+        root: PathBuf,
+        /// Why.
+        error: RootError,
+    },
+    /// No secret.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// It started and could not go on.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+}
+
+/// Opens the root, binds the addresses and serves until `shutdown` asks to stop. Blocks the calling thread.
+pub fn start(config: &Config, shutdown: &Shutdown) -> Result<(), StartError> {
+    let root = config.root.clone();
+    let store = Store::open(&root).map_err(|error| StartError::Root { root, error })?;
+    let key = load_secret(config.secret_file.as_deref())?;
+    let needed = config.server.max_connections as u64 * 2 + SPARE_DESCRIPTORS;
+    if let Some(limit) = raise_limit().filter(|&limit| limit < needed) {
+        warn!(limit, needed, "few descriptors for that many connections; raise LimitNOFILE or lower --max-connections");
+    }
+    let bind = |address| Listener::bind(address, &config.socket);
+    let listeners = config.addresses.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+    let handler = Handler::new(store, key, config.handler);
+    Ok(run(listeners, handler, config.server, shutdown)?)
+}
+
+/// How a server runs.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerOptions {
+    /// The number of workers, each a thread with a runtime of its own.
+    pub workers: usize,
+    /// The most connections at once. The next ones wait in the listening socket's backlog. 8,192 by default:
+    /// bounds memory and descriptors.
+    pub max_connections: usize,
+    /// How long running answers may take to finish once a stop was asked for. 30 s by default.
+    pub drain_timeout: Duration,
+    /// Whether every request leaves a record.
+    pub access_log: bool,
+    /// How connections are served.
+    pub transport: TransportOptions,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            workers: thread::available_parallelism().map_or(1, usize::from),
+            max_connections: 8192,
+            drain_timeout: Duration::from_secs(30),
+            access_log: true,
+            transport: TransportOptions::default(),
+        }
+    }
+}
+
+/// The two steps of a stop. Cheap to clone; cancelling one asks for that step.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    /// Stop accepting, let running answers finish.
+    pub drain: CancellationToken,
+    /// Close what still runs.
+    pub cut: CancellationToken,
+}
+
+/// Why a server ended otherwise than asked.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// No runtime, no thread, or no way to wait for connections.
+    #[error("a worker cannot run: {0}")]
+    Worker(#[from] io::Error),
+    /// A worker panicked; the panic is in the log.
+    #[error("a worker ended unexpectedly")]
+    WorkerLost,
+}
+
+/// Serves until `shutdown` asks to stop and everything has finished or was cut.
+///
+/// Blocks the calling thread. The sockets that the listeners made are removed as soon as draining begins.
+pub fn run<V: Service + 'static>(
+    listeners: Vec<Listener>,
+    service: V,
+    options: ServerOptions,
+    shutdown: &Shutdown,
+) -> Result<(), ServerError> {
+    let service = Arc::new(service);
+    let permits = Arc::new(Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS)));
+    let listeners = Arc::new(listeners);
+    let workers = options.workers.max(1);
+    for listener in &*listeners {
+        info!(address = %listener.address(), workers, "listening");
+    }
+    let start = |number| {
+        let worker = Worker {
+            service: Arc::clone(&service),
+            permits: Arc::clone(&permits),
+            listeners: Arc::clone(&listeners),
+            options,
+            shutdown: shutdown.clone(),
+        };
+        thread::Builder::new().name(format!("axon-worker-{number}")).spawn(move || worker.run())
+    };
+    let threads: Vec<_> = (0..workers).map(start).collect();
+    let mut result = Ok(());
+    for thread in threads {
+        let ended = match thread {
+            Ok(thread) => thread.join().unwrap_or(Err(ServerError::WorkerLost)),
+            Err(error) => Err(error.into()),
+        };
+        if ended.is_err() {
+            // The others must not go on as if nothing had happened, half a service.
+            shutdown.drain.cancel();
+            result = ended;
+        }
+    }
+    result
+}

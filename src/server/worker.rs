@@ -1,0 +1,196 @@
+//! A thread with a runtime of its own: accepts connections and serves them, then drains.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    io::Errno,
+    net::{SocketFlags, accept_with, sockopt},
+};
+use tokio::{
+    select,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{error, info, warn};
+
+use crate::{
+    message::Service,
+    server::{Listener, ServerError, ServerOptions, Shutdown},
+    telemetry,
+    transport::{self, Address, Exchange, StreamSocket},
+};
+
+/// How many connections are accepted in a row before those already accepted get a turn.
+const ACCEPTS_PER_TURN: usize = 32;
+
+/// How long to wait after an accept that failed for want of something: descriptors, memory. The connection
+/// stays in the queue meanwhile, and trying again at once would only burn the CPU.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A busy server must not repeat the same complaint for every connection.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The most threads of a worker that wait for a disk. Each holds one read of one chunk.
+const MAX_DISK_THREADS: usize = 64;
+
+/// How long such a thread is kept without work.
+const DISK_THREAD_KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// How long connections get to leave their record once they have been cut.
+const CUT_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(super) struct Worker<V> {
+    pub(super) service: Arc<V>,
+    pub(super) permits: Arc<Semaphore>,
+    pub(super) listeners: Arc<Vec<Listener>>,
+    pub(super) options: ServerOptions,
+    pub(super) shutdown: Shutdown,
+}
+
+impl<V: Service + 'static> Worker<V> {
+    /// Serves until the shutdown is complete.
+    pub(super) fn run(self) -> Result<(), ServerError> {
+        // However this thread ends, the others must not go on as if nothing had happened.
+        let _stop_all = self.shutdown.drain.clone().drop_guard();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(MAX_DISK_THREADS)
+            .thread_keep_alive(DISK_THREAD_KEEP_ALIVE)
+            .build()?;
+        let result = runtime.block_on(self.serve());
+        // A read that waits for a broken disk must not hold up the end of the process.
+        runtime.shutdown_background();
+        result
+    }
+
+    async fn serve(self) -> Result<(), ServerError> {
+        let drain_timeout = self.options.drain_timeout;
+        let connections = TaskTracker::new();
+        let shared = Arc::new(Connections {
+            service: self.service,
+            options: self.options,
+            permits: self.permits,
+            drain: self.shutdown.drain.clone(),
+            // Its own token: waiting on one that all workers share would make them wait for each other.
+            cut: self.shutdown.cut.child_token(),
+            tracker: connections.clone(),
+        });
+        let mut accepting = JoinSet::new();
+        for index in 0..self.listeners.len() {
+            let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&self.listeners));
+            accepting.spawn(async move { shared.accept_from(&listeners[index]).await });
+        }
+        while let Some(ended) = accepting.join_next().await {
+            ended.map_err(|_| ServerError::WorkerLost)??;
+        }
+        drop(self.listeners);
+        connections.close();
+        if connections.is_empty() {
+            return Ok(());
+        }
+        info!(connections = connections.len(), "draining");
+        let cut = self.shutdown.cut;
+        select! {
+            drained = timeout(drain_timeout, connections.wait()) => if drained.is_ok() { return Ok(()) },
+            () = cut.cancelled() => {}
+        }
+        warn!(connections = connections.len(), "cutting what still runs");
+        shared.cut.cancel();
+        let _ = timeout(CUT_TIMEOUT, connections.wait()).await;
+        Ok(())
+    }
+}
+
+/// What the connections of a worker share.
+struct Connections<V> {
+    service: Arc<V>,
+    options: ServerOptions,
+    permits: Arc<Semaphore>,
+    drain: CancellationToken,
+    cut: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl<V: Service + 'static> Connections<V> {
+    /// Accepts until the drain begins. Never ends because of a connection or of a want of resources.
+    async fn accept_from(self: Arc<Self>, listener: &Listener) -> Result<(), io::Error> {
+        let socket = transport::watch(Arc::clone(listener.socket()))?;
+        let is_tcp = matches!(listener.address(), Address::Tcp(_));
+        let mut last_complaint: Option<Instant> = None;
+        loop {
+            let mut ready = select! {
+                biased;
+                () = self.drain.cancelled() => break,
+                ready = socket.readable() => ready?,
+            };
+            for _ in 0..ACCEPTS_PER_TURN {
+                // First the permit, then the connection: without one it stays in the queue.
+                let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+                    select! {
+                        () = self.drain.cancelled() => {}
+                        permit = self.permits.acquire() => drop(permit),
+                    }
+                    break;
+                };
+                match accept_with(socket.get_ref(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                    Ok(accepted) => self.spawn(accepted, permit, is_tcp),
+                    Err(Errno::AGAIN) => {
+                        ready.clear_ready();
+                        break;
+                    }
+                    // The peer gave up while it was waiting.
+                    Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                    Err(cause) => {
+                        if last_complaint.is_none_or(|at| at.elapsed() >= COMPLAINT_INTERVAL) {
+                            error!(%cause, "cannot accept connections now; trying again");
+                            last_complaint = Some(Instant::now());
+                        }
+                        select! {
+                            () = self.drain.cancelled() => {}
+                            () = sleep(ACCEPT_PAUSE) => {}
+                        }
+                        break;
+                    }
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        listener.withdraw();
+        // Whoever was in the queue has been promised an answer by the kernel.
+        while let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            let Ok(accepted) = accept_with(socket.get_ref(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
+                break;
+            };
+            self.spawn(accepted, permit, is_tcp);
+        }
+        Ok(())
+    }
+
+    fn spawn(self: &Arc<Self>, accepted: OwnedFd, permit: OwnedSemaphorePermit, is_tcp: bool) {
+        if is_tcp {
+            // Heads and ends of answers must not wait for acknowledgements. Best effort: it only costs time.
+            let _ = sockopt::set_tcp_nodelay(&accepted, true);
+        }
+        tokio::spawn(self.tracker.track_future(Arc::clone(self).connection(accepted, permit)));
+    }
+
+    async fn connection(self: Arc<Self>, accepted: OwnedFd, _permit: OwnedSemaphorePermit) {
+        let mut exchange = Exchange::start();
+        let socket = StreamSocket::new(accepted);
+        select! {
+            biased;
+            () = transport::serve(&socket, &*self.service, &self.options.transport, &mut exchange) => {}
+            () = self.cut.cancelled() => {}
+        }
+        // The peer waits for the close, nobody waits for the record.
+        drop(socket);
+        telemetry::record(&exchange, self.options.access_log);
+    }
+}

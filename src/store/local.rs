@@ -1,0 +1,396 @@
+//! Files of this machine, beneath one directory.
+//!
+//! Confinement is the kernel's: every file is opened with `openat2` relative to the root's descriptor with
+//! `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`, so neither `..` nor a symlink nor a race between a
+//! check and an open can lead outside. What counts is the descriptor that was opened; no path is looked at
+//! twice.
+//!
+//! No call made on a worker waits for a disk: opening is first tried with `RESOLVE_CACHED`, and what the
+//! kernel cannot resolve from memory is opened on the blocking pool.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use rustix::{
+    fs::{FileType, Mode, OFlags, ResolveFlags, Stat},
+    io::Errno,
+};
+use thiserror::Error;
+
+use crate::{
+    body::{Content, ContentError, Wait},
+    message::{Stamp, Timestamp},
+    store::Key,
+};
+
+/// The most descriptors that the files of one request keep open. Of a larger set the first ones stay open
+/// and the others are opened again, and compared, when their turn comes.
+pub const MAX_HELD_DESCRIPTORS: usize = 16;
+
+/// How many files are opened before other connections of the worker get a turn.
+const OPENS_PER_TURN: usize = 64;
+
+/// How often an open is tried again that a concurrent rename or mount has disturbed (EAGAIN, see openat2(2)).
+const RACE_RETRIES: usize = 64;
+
+/// `O_NONBLOCK`: opening a FIFO must not wait for a writer. `O_NOCTTY`: a terminal must not become ours.
+const OPEN_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// The files beneath one directory. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: Arc<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    directory: OwnedFd,
+    /// Whether the kernel can open from memory alone (`RESOLVE_CACHED`, Linux 5.12).
+    opens_cached: AtomicBool,
+}
+
+/// Why a directory cannot be the root.
+#[derive(Debug, Error)]
+pub enum RootError {
+    /// It cannot be opened.
+    #[error("cannot open the root directory: {0}")]
+    Open(io::Error),
+    /// The kernel cannot confine opens.
+    #[error("this system cannot confine files to a directory: openat2 failed ({0}); Linux 5.6 or later is needed")]
+    NoConfinement(io::Error),
+}
+
+/// Why a file cannot be served.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// There is, but we may not read it.
+    #[error("not permitted")]
+    Forbidden,
+    /// Out of descriptors or memory, or disturbed again and again by renames: worth another try.
+    #[error("temporarily unavailable")]
+    Busy(io::Error),
+    /// The file system failed.
+    #[error("cannot be read")]
+    Io(io::Error),
+    /// Nothing there, outside the root, or no regular file. Indistinguishable by intent.
+    #[error("not found")]
+    NotFound,
+}
+
+/// A regular file that has been opened and measured.
+#[derive(Debug)]
+pub struct Entry {
+    key: Key,
+    root: Arc<Root>,
+    identity: Identity,
+    changed: Timestamp,
+    descriptor: Option<Arc<OwnedFd>>,
+}
+
+/// By what a file opened again is known to be the one that was measured.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: Timestamp,
+}
+
+/// The content of an [`Entry`], as part of a body.
+#[derive(Debug)]
+pub struct LocalFile {
+    key: Key,
+    parameter: Bytes,
+    root: Arc<Root>,
+    identity: Identity,
+    descriptor: Option<Arc<OwnedFd>>,
+}
+
+impl Store {
+    /// Opens the root, following symlinks to it.
+    ///
+    /// # Errors
+    /// Where it is no directory we may enter, or the kernel has no `openat2`.
+    pub fn open(root: &Path) -> Result<Self, RootError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(root, flags, Mode::empty()).map_err(|e| RootError::Open(e.into()))?;
+        let root = Root { directory, opens_cached: AtomicBool::new(true) };
+        match root.open(Path::new("."), Wait::ForDisk) {
+            Ok(_) => Ok(Self { root: Arc::new(root) }),
+            Err(Errno::NOSYS | Errno::PERM) => Err(RootError::NoConfinement(Errno::NOSYS.into())),
+            Err(error) => Err(RootError::Open(error.into())),
+        }
+    }
+
+    /// Opens and measures files; the results are in the order of the keys.
+    ///
+    /// At most [`MAX_HELD_DESCRIPTORS`] stay open. Must run within a tokio runtime.
+    ///
+    /// Cancel safety: dropping the future closes what was opened.
+    pub async fn open_all(&self, keys: &[Key]) -> Vec<Result<Entry, OpenError>> {
+        let mut entries = Vec::with_capacity(keys.len());
+        let mut uncached = Vec::new();
+        let mut held = 0;
+        for (index, key) in keys.iter().enumerate() {
+            if index % OPENS_PER_TURN == OPENS_PER_TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+            let entry = Root::measure(&self.root, key, Wait::Never).map(|entry| entry.hold(&mut held));
+            if matches!(entry, Err(Errno::AGAIN)) {
+                uncached.push(index);
+            }
+            entries.push(entry);
+        }
+        if !uncached.is_empty() {
+            let root = Arc::clone(&self.root);
+            let wanted: Vec<Key> = uncached.iter().map(|&index| keys[index].clone()).collect();
+            let opened = tokio::task::spawn_blocking(move || {
+                let open = |key| Root::measure(&root, key, Wait::ForDisk).map(|entry| entry.hold(&mut held));
+                wanted.iter().map(open).collect::<Vec<_>>()
+            });
+            // Only a runtime that is shutting down loses a task: then EAGAIN stays, "try again".
+            for (index, entry) in uncached.into_iter().zip(opened.await.unwrap_or_default()) {
+                entries[index] = entry;
+            }
+        }
+        entries.into_iter().map(|entry| entry.map_err(OpenError::from)).collect()
+    }
+}
+
+impl Root {
+    fn open(&self, path: &Path, wait: Wait) -> Result<OwnedFd, Errno> {
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let open = |resolve| rustix::fs::openat2(&self.directory, path, OPEN_FLAGS, Mode::empty(), resolve);
+        match wait {
+            Wait::Never if !self.opens_cached.load(Ordering::Relaxed) => Err(Errno::AGAIN),
+            Wait::Never => match open(beneath | ResolveFlags::CACHED) {
+                Err(Errno::INVAL) => {
+                    self.opens_cached.store(false, Ordering::Relaxed);
+                    Err(Errno::AGAIN)
+                }
+                other => other,
+            },
+            Wait::ForDisk => {
+                let mut tries = 0;
+                loop {
+                    match open(beneath) {
+                        Err(Errno::AGAIN | Errno::INTR) if tries < RACE_RETRIES => tries += 1,
+                        other => return other,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens a file and looks at what was opened. What is no regular file is `EISDIR`.
+    fn measure(root: &Arc<Self>, key: &Key, wait: Wait) -> Result<Entry, Errno> {
+        let descriptor = root.open(key.as_path(), wait)?;
+        let stat = rustix::fs::fstat(&descriptor)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Errno::ISDIR);
+        }
+        Ok(Entry {
+            key: key.clone(),
+            root: Arc::clone(root),
+            identity: Identity::of(&stat),
+            changed: Timestamp { secs: stat.st_ctime, nanos: nanos(stat.st_ctime_nsec) },
+            descriptor: Some(Arc::new(descriptor)),
+        })
+    }
+}
+
+impl Entry {
+    /// The name it was asked for by.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Size and times. Both times, whatever validators are made of.
+    pub fn stamp(&self) -> Stamp {
+        let Identity { size, modified, .. } = self.identity;
+        Stamp { size, modified, changed: Some(self.changed) }
+    }
+
+    /// Turns the entry into content for a body; `parameter` is what a log record will name it by.
+    pub fn into_content(self, parameter: Bytes) -> Arc<LocalFile> {
+        let Self { key, root, identity, descriptor, .. } = self;
+        Arc::new(LocalFile { key, parameter, root, identity, descriptor })
+    }
+
+    /// Keeps the descriptor if there is room, else closes it.
+    fn hold(mut self, held: &mut usize) -> Self {
+        if *held < MAX_HELD_DESCRIPTORS {
+            *held += 1;
+        } else {
+            self.descriptor = None;
+        }
+        self
+    }
+}
+
+impl Identity {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or(0), // never negative for a regular file
+            modified: Timestamp { secs: stat.st_mtime, nanos: nanos(stat.st_mtime_nsec) },
+        }
+    }
+}
+
+impl Content for LocalFile {
+    fn open(&self, wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {
+        if let Some(descriptor) = &self.descriptor {
+            return Ok(Arc::clone(descriptor));
+        }
+        let entry = match Root::measure(&self.root, &self.key, wait) {
+            Ok(entry) => entry,
+            Err(Errno::AGAIN) if wait == Wait::Never => return Err(ContentError::WouldWait),
+            Err(error) => return Err(ContentError::Io(error.into())),
+        };
+        let (measured, found) = (self.identity, entry.identity);
+        if found.size < measured.size {
+            return Err(ContentError::shrunk(measured.size, found.size));
+        }
+        if found != measured {
+            return Err(ContentError::Changed { what: format!("it was {measured:?}, now {found:?}") });
+        }
+        entry.descriptor.ok_or(ContentError::WouldWait)
+    }
+
+    fn parameter(&self) -> &[u8] {
+        &self.parameter
+    }
+
+    fn measured_len(&self) -> u64 {
+        self.identity.size
+    }
+}
+
+impl From<Errno> for OpenError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::ACCESS | Errno::PERM => Self::Forbidden,
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Self::Busy(error.into()),
+            // XDEV: it would leave the root. LOOP: a magic link, or symlinks without end. NXIO and NODEV: a
+            // socket or a device. The client is told the same as when there is nothing.
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::ISDIR
+            | Errno::XDEV
+            | Errno::LOOP
+            | Errno::NAMETOOLONG
+            | Errno::NXIO
+            | Errno::NODEV
+            | Errno::INVAL
+            | Errno::ILSEQ => Self::NotFound,
+            _ => Self::Io(error.into()),
+        }
+    }
+}
+
+/// The kernel keeps nanoseconds below 1,000,000,000; what a broken file system says beyond that is cut.
+fn nanos(raw: impl TryInto<u32>) -> u32 {
+    raw.try_into().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs as unix};
+
+    use super::*;
+
+    fn keys(names: &[&str]) -> Vec<Key> {
+        names.iter().map(|name| Key::parse(name.as_bytes(), true).expect("a name")).collect()
+    }
+
+    async fn open(store: &Store, name: &str) -> Result<Entry, OpenError> {
+        store.open_all(&keys(&[name])).await.remove(0)
+    }
+
+    #[tokio::test]
+    async fn regular_files_beneath_the_root_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().join("root");
+        fs::create_dir_all(root.join("sub")).expect("a directory");
+        fs::write(dir.path().join("outside"), "secret").expect("a file");
+        fs::write(root.join("a.txt"), "0123456789").expect("a file");
+        unix::symlink("../a.txt", root.join("sub/in")).expect("a link");
+        unix::symlink("../outside", root.join("out")).expect("a link");
+        unix::symlink("/etc", root.join("etc")).expect("a link");
+        unix::symlink("/proc/self/root", root.join("magic")).expect("a link");
+        unix::symlink("loop", root.join("loop")).expect("a link");
+        let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).expect("a socket");
+        rustix::fs::mkfifoat(rustix::fs::CWD, root.join("pipe"), Mode::RUSR).expect("a pipe");
+        let store = Store::open(&root).expect("a root");
+        for name in ["a.txt", "sub/in", "sub/../a.txt"] {
+            assert_eq!(open(&store, name).await.expect(name).stamp().size, 10);
+        }
+        for name in [
+            "none",
+            "sub",
+            ".",
+            "..",
+            "../outside",
+            "../root/a.txt",
+            "out",
+            "etc/passwd",
+            "etc/none",
+            "magic/etc/passwd",
+            "loop",
+            "socket",
+            "pipe",
+            "a.txt/b",
+            "sub/../../outside",
+        ] {
+            assert!(matches!(open(&store, name).await, Err(OpenError::NotFound)), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_large_set_holds_few_descriptors_and_files_must_stay_the_same() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let names: Vec<String> = (0..40).map(|i| format!("f{i}")).collect();
+        for name in &names {
+            fs::write(dir.path().join(name), name).expect("a file");
+        }
+        let store = Store::open(dir.path()).expect("a root");
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let entries: Vec<Entry> =
+            store.open_all(&keys(&names)).await.into_iter().map(|entry| entry.expect("a file")).collect();
+        assert_eq!(entries.iter().filter(|e| e.descriptor.is_some()).count(), MAX_HELD_DESCRIPTORS);
+        let files: Vec<_> = entries.into_iter().map(|e| e.into_content(Bytes::from_static(b"file"))).collect();
+        assert!(files[39].open(Wait::ForDisk).is_ok());
+        fs::write(dir.path().join("f39"), "f").expect("a file");
+        let error = files[39].open(Wait::ForDisk).expect_err("it shrank");
+        assert_eq!(error.to_string(), "the file changed after it was measured: it had 3 bytes, now 1");
+        fs::remove_file(dir.path().join("f38")).expect("gone");
+        fs::write(dir.path().join("f38"), "f38").expect("a file");
+        assert!(matches!(files[38].open(Wait::ForDisk), Err(ContentError::Changed { .. })));
+        fs::remove_file(dir.path().join("f37")).expect("gone");
+        assert!(matches!(files[37].open(Wait::ForDisk), Err(ContentError::Io(_))));
+        // One that was kept open is served as it was opened.
+        fs::remove_file(dir.path().join("f0")).expect("gone");
+        assert!(files[0].open(Wait::Never).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_root_may_be_a_symlink_but_not_a_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("a"), "a").expect("a file");
+        unix::symlink(".", dir.path().join("link")).expect("a link");
+        let store = Store::open(&dir.path().join("link")).expect("a root");
+        assert!(open(&store, "a").await.is_ok());
+        assert!(matches!(Store::open(&dir.path().join("a")), Err(RootError::Open(_))));
+        assert!(matches!(Store::open(&dir.path().join("none")), Err(RootError::Open(_))));
+    }
+}

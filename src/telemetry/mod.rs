@@ -1,0 +1,7 @@
+//! Log records: where they go, and the one that every request leaves.
+
+mod access;
+mod log;
+
+pub use access::record;
+pub use log::{Log, LogError, LogFormat, LogOptions};

@@ -1,0 +1,161 @@
+//! One request on one connection, from its first byte to the close.
+//!
+//! nginx uses a uwsgi connection once. Whatever follows a request is therefore never taken for another one;
+//! it is read and dropped, since closing a socket with unread input resets the peer, which then loses the
+//! end of an answer that was sent.
+
+use std::{io, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::{
+    body::Body,
+    message::{Problem, Request, Response, Service},
+    transport::{
+        Cut, Exchange, Outcome, SendError, Socket, TransportOptions,
+        receive::{self, Received},
+        send,
+    },
+    wire::{self, uwsgi},
+};
+
+/// How many bytes are read and dropped after an early answer. More than any body that nginx lets through
+/// by default (`client_max_body_size 1m`), and a bound on the time that a peer can make us read.
+const MAX_LINGER_LEN: usize = 16 * 1024 * 1024;
+
+/// How long they are waited for.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Serves one connection; the caller closes the socket afterwards.
+///
+/// What happened is written into `exchange`; there is nothing to be returned. Cancel safety: part of an
+/// answer may be on the wire; the connection can only be closed.
+pub async fn serve(socket: &impl Socket, service: &impl Service, options: &TransportOptions, exchange: &mut Exchange) {
+    let deadline = Instant::now() + options.head_timeout;
+    let received = match timeout_at(deadline, receive(socket, service, exchange)).await {
+        Ok(received) => received,
+        Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time".to_owned())),
+    };
+    match received {
+        Ok(Incoming::Request { request, unread }) => {
+            let method = request.method.clone();
+            let response = service.call(request).await;
+            answer(socket, response, &method, options, exchange).await;
+            linger(socket, unread).await;
+        }
+        Ok(Incoming::Ping) => {
+            exchange.outcome = Outcome::Silent;
+            let mut pong = Body::from(Bytes::from_static(&uwsgi::PONG));
+            // A prober that does not wait for its answer is no concern of ours.
+            let _ = send(socket, &mut pong, options, |_| {}).await;
+        }
+        Ok(Incoming::Nothing) => exchange.outcome = Outcome::Silent,
+        Err(Refusal { status, reason }) => {
+            let problem = Problem::new(status, reason.clone());
+            answer(socket, problem.into(), &Method::GET, options, exchange).await;
+            exchange.outcome = Outcome::Refused(reason);
+            linger(socket, true).await;
+        }
+    }
+}
+
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment, on the stack")]
+enum Incoming {
+    Request { request: Request, unread: bool },
+    Ping,
+    Nothing,
+}
+
+/// Why what came is not served, and the answer's status.
+struct Refusal {
+    status: StatusCode,
+    reason: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, reason: String) -> Self {
+        Self { status, reason }
+    }
+}
+
+/// Reads a request, and its body if the service wants it.
+async fn receive(socket: &impl Socket, service: &impl Service, exchange: &mut Exchange) -> Result<Incoming, Refusal> {
+    let bad_request = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
+    let (block, rest) = match receive::packet(socket).await {
+        Ok(Received::Packet { block, rest }) => (block, rest),
+        Ok(Received::Ping) => return Ok(Incoming::Ping),
+        Ok(Received::End(0)) | Err(_) => return Ok(Incoming::Nothing),
+        Ok(Received::End(count)) => {
+            return Err(bad_request(format!("the connection ended after {count} bytes, before the packet did")));
+        }
+        Ok(Received::Refused(error)) => return Err(bad_request(error.to_string())),
+    };
+    let mut request =
+        wire::request_from_variables(&block).map_err(|error| Refusal::new(error.status(), error.to_string()))?;
+    exchange.request = Some((&request).into());
+    let wanted = request.content_length > 0 && request.content_length <= service.body_limit(&request);
+    let Some(len) = usize::try_from(request.content_length).ok().filter(|_| wanted) else {
+        let unread = request.content_length > rest.len() as u64;
+        return Ok(Incoming::Request { request, unread });
+    };
+    match receive::body(socket, rest, len).await {
+        Ok(Some(body)) => {
+            request.body = body;
+            Ok(Incoming::Request { request, unread: false })
+        }
+        Ok(None) => Err(bad_request("the request's body ended early".to_owned())),
+        Err(error) => Err(bad_request(format!("the request's body cannot be read: {error}"))),
+    }
+}
+
+/// Writes an answer: its head and, unless the request was HEAD, its body.
+async fn answer(
+    socket: &impl Socket,
+    response: Response,
+    method: &Method,
+    options: &TransportOptions,
+    exchange: &mut Exchange,
+) {
+    let head = wire::encode_head(&response);
+    let head_len = head.len() as u64;
+    exchange.status = Some(response.status);
+    exchange.parts = response.parts;
+    let mut body = if method == Method::HEAD { Body::empty() } else { response.body };
+    body.push_front(head);
+    let mut sent = 0;
+    let bytes_sent = &mut exchange.bytes_sent;
+    let result = send(socket, &mut body, options, |count| {
+        sent += count;
+        *bytes_sent = sent.saturating_sub(head_len);
+    });
+    exchange.outcome = match result.await {
+        Ok(()) => Outcome::Complete,
+        Err(SendError::Peer(error)) => Outcome::Cut(Cut::Client(error)),
+        Err(SendError::Stalled) => Outcome::Cut(Cut::Stalled),
+        Err(SendError::Content { parameter, error }) => Outcome::Cut(Cut::Content { parameter, error }),
+    };
+}
+
+/// Takes what the peer still sends, so that the close does not become a reset. `unread` says that more is
+/// known to come; otherwise one look is enough.
+async fn linger(socket: &impl Socket, unread: bool) {
+    let first = receive::discard(socket);
+    let waits = matches!(&first, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    let more = matches!(first, Ok(count) if count > 0) || (unread && waits);
+    if !more || socket.shutdown_write().is_err() {
+        return;
+    }
+    let drained = async {
+        let mut left = MAX_LINGER_LEN;
+        while left > 0 {
+            match socket.when_readable(|| receive::discard(socket)).await {
+                Ok(count) if count > 0 => left = left.saturating_sub(count),
+                _ => return,
+            }
+        }
+    };
+    // After the deadline the peer has had its chance to read the answer.
+    let _ = timeout(LINGER_TIMEOUT, drained).await;
+}

@@ -1,0 +1,318 @@
+//! Writing a body: which system call is used is decided here and nowhere else.
+//!
+//! Heads, delimiters and small files are gathered into one buffer and leave in one call; larger files go
+//! from the page cache to the socket with `sendfile`. The buffer belongs to the worker: what the socket
+//! did not take is gathered again later, so a stalled connection holds no content at all.
+//!
+//! No call waits for a disk: whether data is in memory is asked first (`preadv2` with `RWF_NOWAIT`), and
+//! what is not is read on the blocking pool. A file system that does not know the question (FUSE and others)
+//! counts as one whose data is never in memory.
+
+use std::{
+    cell::RefCell,
+    io::{self, IoSliceMut},
+    os::fd::{AsFd as _, OwnedFd},
+    sync::Arc,
+};
+
+use rustix::{
+    fs::Advice,
+    io::{Errno, ReadWriteFlags},
+};
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::{
+    body::{Body, Content, ContentError, FileRange, Segment, Wait},
+    transport::{Socket, TransportOptions},
+};
+
+/// From this size on a file is not copied into the gathered buffer but sent with `sendfile`, which costs
+/// a system call of its own.
+const SENDFILE_MIN_LEN: u64 = 16 * 1024 + 1;
+
+/// How many calls a connection may make before the others of its worker get a turn. A fast reader of a
+/// file in memory is always ready: without a bound it would starve them.
+const CALLS_PER_TURN: u32 = 16;
+
+/// How far ahead of a read that had to wait for the disk the kernel is asked to fetch.
+const READ_AHEAD_LEN: u64 = 1024 * 1024;
+
+thread_local! {
+    /// What a worker gathers into.
+    static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Why a body was not sent whole.
+#[derive(Debug, Error)]
+pub enum SendError {
+    /// A file could not be read as it was promised.
+    #[error("{parameter}: {error}")]
+    Content {
+        /// The request parameter that named the file.
+        parameter: String,
+        /// What happened to it.
+        error: ContentError,
+    },
+    /// The peer closed the connection.
+    #[error("the peer is gone: {0}")]
+    Peer(io::Error),
+    /// The peer took nothing for as long as it may.
+    #[error("the peer took nothing in time")]
+    Stalled,
+}
+
+/// Sends a whole body; `progress` is told of every count of bytes that the kernel took.
+///
+/// After an error nothing more may be sent: the peer must be able to see that the answer is not whole.
+/// Cancel safety: part of the body may be on the wire; the connection can only be closed.
+pub async fn send(
+    socket: &impl Socket,
+    body: &mut Body,
+    options: &TransportOptions,
+    mut progress: impl FnMut(u64) + Send,
+) -> Result<(), SendError> {
+    let mut sender = Sender { socket, options, sendfile: options.sendfile, open: None, calls: 0 };
+    while !body.is_empty() {
+        let count = sender.send_some(body).await?;
+        progress(count);
+        body.advance(count);
+        sender.calls += 1;
+        if sender.calls >= CALLS_PER_TURN {
+            sender.calls = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+struct Sender<'a, S> {
+    socket: &'a S,
+    options: &'a TransportOptions,
+    /// Off once the kernel said that it cannot.
+    sendfile: bool,
+    /// The file that is being sent, so that it is opened once.
+    open: Option<(Arc<dyn Content>, Arc<OwnedFd>)>,
+    calls: u32,
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Sent(usize),
+    /// The next bytes are not in memory.
+    Cold,
+    Failed(SendError),
+    /// The kernel cannot send this file by itself.
+    NoSendfile,
+}
+
+impl<S: Socket> Sender<'_, S> {
+    /// Sends at least one byte of the front of the body.
+    async fn send_some(&mut self, body: &Body) -> Result<u64, SendError> {
+        loop {
+            let attempt = match body.front() {
+                Some(Segment::File(range)) if self.sendfile && range.len >= SENDFILE_MIN_LEN => {
+                    match self.descriptor(range) {
+                        Ok(descriptor) => self.send_file(range, &descriptor).await?,
+                        Err(ContentError::WouldWait) => Attempt::Cold,
+                        Err(error) => return Err(content_error(range, error)),
+                    }
+                }
+                _ => self.send_gathered(body).await?,
+            };
+            match attempt {
+                Attempt::Sent(count) => return Ok(count as u64),
+                Attempt::Failed(error) => return Err(error),
+                Attempt::NoSendfile => self.sendfile = false,
+                Attempt::Cold => {
+                    let Some(Segment::File(range)) = body.front() else {
+                        return Err(SendError::Peer(io::Error::other("only files are ever cold")));
+                    };
+                    return self.send_cold(range).await;
+                }
+            }
+        }
+    }
+
+    /// One `sendfile`, unless it would have to wait for the disk.
+    async fn send_file(&mut self, range: &FileRange, descriptor: &OwnedFd) -> Result<Attempt, SendError> {
+        let count = range.len.min(self.options.chunk_size as u64) as usize;
+        self.attempt(|| {
+            // If a chunk's last byte is in memory, so is the rest: the kernel fetches forwards.
+            match read_cached(descriptor, &mut [0], range.offset + count as u64 - 1) {
+                Ok(0) => return Ok(Attempt::Failed(shrunk(range, descriptor))),
+                Ok(_) => {}
+                Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(Attempt::Cold),
+                Err(error) => return Ok(Attempt::Failed(content_error(range, ContentError::Io(error.into())))),
+            }
+            match self.socket.send_file(descriptor.as_fd(), range.offset, count) {
+                Ok(0) => Ok(Attempt::Failed(shrunk(range, descriptor))),
+                Ok(count) => Ok(Attempt::Sent(count)),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => Ok(Attempt::NoSendfile),
+                    // What the file system reports when the disk fails comes through the same call.
+                    _ if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+                        Ok(Attempt::Failed(content_error(range, ContentError::Io(error))))
+                    }
+                    _ => Err(error),
+                },
+            }
+        })
+        .await
+    }
+
+    /// One write of as many segments as fit a chunk.
+    async fn send_gathered(&mut self, body: &Body) -> Result<Attempt, SendError> {
+        let open = self.open.as_ref();
+        self.attempt(|| {
+            GATHERED.with_borrow_mut(|buffer| {
+                buffer.resize(self.options.chunk_size, 0);
+                let count = match gather(body, buffer, open, self.sendfile) {
+                    Ok(0) => return Ok(Attempt::Cold),
+                    Ok(count) => count,
+                    Err(error) => return Ok(Attempt::Failed(error)),
+                };
+                self.socket.send(&buffer[..count]).map(Attempt::Sent)
+            })
+        })
+        .await
+    }
+
+    /// Reads a chunk on the blocking pool and writes all of it.
+    async fn send_cold(&mut self, range: &FileRange) -> Result<u64, SendError> {
+        let wanted = range.clone();
+        let count = range.len.min(self.options.chunk_size as u64) as usize;
+        let read = tokio::task::spawn_blocking(move || read_from_disk(&wanted, count));
+        let (descriptor, chunk) = match read.await {
+            Ok(read) => read.map_err(|error| content_error(range, error))?,
+            Err(error) => return Err(content_error(range, ContentError::Io(io::Error::other(error)))),
+        };
+        self.open = Some((Arc::clone(&range.content), descriptor));
+        let mut sent = 0;
+        while sent < chunk.len() {
+            match self.attempt(|| self.socket.send(&chunk[sent..]).map(Attempt::Sent)).await? {
+                Attempt::Sent(count) => sent += count,
+                _ => return Err(SendError::Peer(io::ErrorKind::WriteZero.into())),
+            }
+        }
+        Ok(sent as u64)
+    }
+
+    /// Runs an attempt until the socket takes something, but no longer than a reader may stall.
+    async fn attempt(&self, attempt: impl FnMut() -> io::Result<Attempt> + Send) -> Result<Attempt, SendError> {
+        match timeout(self.options.stall_timeout, self.socket.when_writable(attempt)).await {
+            Ok(Ok(Attempt::Sent(0))) => Err(SendError::Peer(io::ErrorKind::WriteZero.into())),
+            Ok(Ok(attempt)) => Ok(attempt),
+            Ok(Err(error)) => Err(SendError::Peer(error)),
+            Err(_) => Err(SendError::Stalled),
+        }
+    }
+
+    /// The descriptor of the file at the front.
+    fn descriptor(&mut self, range: &FileRange) -> Result<Arc<OwnedFd>, ContentError> {
+        let descriptor = open_now(range, self.open.as_ref())?;
+        self.open = Some((Arc::clone(&range.content), Arc::clone(&descriptor)));
+        Ok(descriptor)
+    }
+}
+
+/// Opens a range's file without waiting, or takes the descriptor that is open already.
+fn open_now(range: &FileRange, open: Option<&(Arc<dyn Content>, Arc<OwnedFd>)>) -> Result<Arc<OwnedFd>, ContentError> {
+    match open {
+        Some((content, descriptor)) if Arc::ptr_eq(content, &range.content) => Ok(Arc::clone(descriptor)),
+        _ => range.content.open(Wait::Never),
+    }
+}
+
+/// Copies the front of the body into the buffer, up to what is not in memory or better sent by `sendfile`.
+fn gather(
+    body: &Body,
+    buffer: &mut [u8],
+    open: Option<&(Arc<dyn Content>, Arc<OwnedFd>)>,
+    sendfile: bool,
+) -> Result<usize, SendError> {
+    let mut count = 0;
+    for segment in body.segments() {
+        let room = &mut buffer[count..];
+        if room.is_empty() {
+            break;
+        }
+        match segment {
+            Segment::Bytes(bytes) => {
+                let len = bytes.len().min(room.len());
+                room[..len].copy_from_slice(&bytes[..len]);
+                count += len;
+            }
+            Segment::File(range) if sendfile && range.len >= SENDFILE_MIN_LEN => break,
+            Segment::File(range) => {
+                let len = range.len.min(room.len() as u64) as usize;
+                let read = read_range(range, &mut room[..len], open)?;
+                count += read;
+                if read < len {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Reads the start of a range as far as it is in memory.
+fn read_range(
+    range: &FileRange,
+    buffer: &mut [u8],
+    open: Option<&(Arc<dyn Content>, Arc<OwnedFd>)>,
+) -> Result<usize, SendError> {
+    let descriptor = match open_now(range, open) {
+        Ok(descriptor) => descriptor,
+        Err(ContentError::WouldWait) => return Ok(0),
+        Err(error) => return Err(content_error(range, error)),
+    };
+    let mut count = 0;
+    while count < buffer.len() {
+        match read_cached(&descriptor, &mut buffer[count..], range.offset + count as u64) {
+            Ok(0) => return Err(shrunk(range, &descriptor)),
+            Ok(read) => count += read,
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) => break,
+            Err(error) => return Err(content_error(range, ContentError::Io(error.into()))),
+        }
+    }
+    Ok(count)
+}
+
+/// A read that fails with `EAGAIN` rather than wait for the disk.
+fn read_cached(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)
+}
+
+/// Opens if need be and reads `count` bytes, however long the disk takes.
+fn read_from_disk(range: &FileRange, count: usize) -> Result<(Arc<OwnedFd>, Vec<u8>), ContentError> {
+    let descriptor = range.content.open(Wait::ForDisk)?;
+    let ahead = std::num::NonZeroU64::new(range.len.min(READ_AHEAD_LEN));
+    // Advice only: where it is not taken, the next chunk waits for the disk as well.
+    let _ = rustix::fs::fadvise(&descriptor, range.offset, ahead, Advice::WillNeed);
+    let mut chunk = vec![0; count];
+    let mut filled = 0;
+    while filled < count {
+        let read = rustix::io::pread(&descriptor, &mut chunk[filled..], range.offset + filled as u64);
+        match read {
+            Ok(0) => return Err(ContentError::shrunk(range.content.measured_len(), size_now(&descriptor))),
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(ContentError::Io(error.into())),
+        }
+    }
+    Ok((descriptor, chunk))
+}
+
+fn shrunk(range: &FileRange, descriptor: &OwnedFd) -> SendError {
+    content_error(range, ContentError::shrunk(range.content.measured_len(), size_now(descriptor)))
+}
+
+fn size_now(descriptor: &OwnedFd) -> u64 {
+    rustix::fs::fstat(descriptor).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+}
+
+fn content_error(range: &FileRange, error: ContentError) -> SendError {
+    SendError::Content { parameter: range.content.parameter().escape_ascii().to_string(), error }
+}
