@@ -1,1 +1,24 @@
-//! Tests.
+//! The integration tests: the real binary on a real socket, and what only a whole connection shows.
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | `harness` | a site of awkward files, a running daemon, a raw uwsgi client, a strict multipart reader |
+//!
+//! A test that needs a program says so in its name's module; where the program is missing it is installed by
+//! `scripts/test`, and without it the test fails and says what to install.
+
+#![allow(unreachable_pub, reason = "public within this binary")]
+
+mod harness;
+
+#[test]
+fn smoke() {
+    let site = harness::Site::awkward();
+    let mut daemon = harness::Daemon::start(&site, &[]);
+    let idle = daemon.descriptors();
+    assert_eq!(daemon.get("/api/health").text(), "{\"status\":\"available\"}");
+    assert_eq!(daemon.get("/api/stream-files?file1=a.txt&file2=b.txt").parts().len(), 2);
+    daemon.assert_alive(idle);
+    daemon.signal("TERM");
+    assert!(daemon.wait().success());
+}

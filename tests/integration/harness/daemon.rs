@@ -1,0 +1,197 @@
+//! A running `axon serve`.
+
+use std::{
+    fs::{self, File},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus},
+    sync::OnceLock,
+    time::Duration,
+};
+
+use super::{Answer, Packet, Site, exchange, site::NOBODY, wait_until};
+
+/// How a daemon is started.
+#[derive(Default)]
+pub struct DaemonOptions<'a> {
+    /// Further arguments.
+    pub arguments: &'a [&'a str],
+    /// A shell command that runs it, with `"$@"` for its command line: for `umask` and `ulimit`.
+    pub shell: Option<&'a str>,
+    /// Where standard error goes instead of a file.
+    pub stderr: Option<std::process::Stdio>,
+}
+
+/// A daemon that is stopped when it is dropped.
+pub struct Daemon {
+    child: Child,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Serves a site's root on a socket beside it, with further arguments.
+    pub fn start(site: &Site, arguments: &[&str]) -> Self {
+        Self::start_with(site, DaemonOptions { arguments, ..DaemonOptions::default() })
+    }
+
+    /// The same, in every detail.
+    pub fn start_with(site: &Site, options: DaemonOptions<'_>) -> Self {
+        let daemon = Self::spawn(site, options);
+        wait_until("the daemon listens", || std::os::unix::net::UnixStream::connect(&daemon.socket).is_ok());
+        daemon
+    }
+
+    /// Starts it without waiting for it to listen.
+    pub fn spawn(site: &Site, options: DaemonOptions<'_>) -> Self {
+        let socket = site.beside("axon.sock");
+        let log = site.beside("axon.log");
+        let mut command = match options.shell {
+            None => Command::new(binary()),
+            Some(script) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", script, "sh"]).arg(binary());
+                shell
+            }
+        };
+        command.arg("serve").arg("--root").arg(site.root());
+        command.arg("--uwsgi").arg(format!("unix:{}", socket.display()));
+        command.args(options.arguments);
+        let appended = File::options().append(true).create(true).open(&log).expect("a log");
+        command.stderr(options.stderr.unwrap_or_else(|| appended.into()));
+        let child = run_as_tests_do(&mut command).spawn().expect("the binary runs");
+        Self { child, socket, log }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its unix socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Everything it has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("a log")
+    }
+
+    /// Waits until the log has a line with all of these in it, and gives that line.
+    #[track_caller]
+    pub fn logged(&self, words: &[&str]) -> String {
+        let mut found = None;
+        wait_until(&format!("a log line with {words:?}"), || {
+            let log = self.log();
+            found = log.lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned);
+            found.is_some()
+        });
+        found.expect("it was found")
+    }
+
+    /// Sends a packet and reads the answer to its end.
+    pub fn send(&self, packet: &Packet) -> Answer {
+        exchange(&self.socket, &packet.to_bytes())
+    }
+
+    /// A GET of a target.
+    pub fn get(&self, target: impl AsRef<[u8]>) -> Answer {
+        self.send(&Packet::get(target))
+    }
+
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("a process").count()
+    }
+
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.pid())).expect("a process").count()
+    }
+
+    /// How much memory it has resident, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// The CPU time it has used, user and system.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("a process");
+        let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+        let ticks: u64 = [fields[11], fields[12]].iter().map(|field| field.parse::<u64>().expect("a number")).sum();
+        Duration::from_millis(ticks * 10) // 100 ticks a second, on every Linux
+    }
+
+    /// The check that ends every case: the same process answers promptly and has let go of everything.
+    #[track_caller]
+    pub fn assert_alive(&mut self, idle_descriptors: usize) {
+        assert_eq!(self.child.try_wait().expect("a child"), None, "it has ended:\n{}", self.log());
+        let answer = self.get("/api/health");
+        assert_eq!(answer.status, 200);
+        assert!(answer.duration < Duration::from_secs(1), "health took {:?}", answer.duration);
+        wait_until("the descriptors are back at idle", || self.descriptors() <= idle_descriptors);
+    }
+
+    /// Sends a signal by its name: TERM, INT, HUP, KILL, STOP, CONT.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "cannot send {name}");
+    }
+
+    /// Whether it has ended, and how.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child")
+    }
+
+    /// Waits for it to end.
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the daemon ends", || {
+            status = self.ended();
+            status.is_some()
+        });
+        status.expect("it has ended")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lets a command run as the unprivileged user that owns the sites, where the tests themselves run as root.
+pub fn run_as_tests_do(command: &mut Command) -> &mut Command {
+    if tests_run_as_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+/// Whether the tests run as root, as they do in a container.
+pub fn tests_run_as_root() -> bool {
+    static ROOT: OnceLock<bool> = OnceLock::new();
+    *ROOT.get_or_init(|| {
+        let id = Command::new("id").arg("-u").output().expect("id");
+        id.stdout == b"0\n"
+    })
+}
+
+/// The binary under test, at a place where an unprivileged user can reach it.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let built = PathBuf::from(env!("CARGO_BIN_EXE_axon"));
+        if !tests_run_as_root() {
+            return built;
+        }
+        let reachable = std::env::temp_dir().join(format!("axon-test-binary-{}", std::process::id()));
+        fs::copy(&built, &reachable).expect("a copy");
+        reachable
+    })
+}
