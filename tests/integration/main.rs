@@ -9,7 +9,10 @@
 
 #![allow(unreachable_pub, reason = "public within this binary")]
 
+mod corpus;
+mod handler;
 mod harness;
+mod transport;
 
 #[test]
 fn smoke() {
