@@ -2,6 +2,7 @@
 
 mod access;
 mod log;
+mod sink;
 
 pub use access::record;
 pub use log::{Log, LogError, LogFormat, LogOptions};
