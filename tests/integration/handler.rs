@@ -56,7 +56,7 @@ async fn routes() {
     }
     for name in ["PUT", "DELETE", "OPTIONS", "TRACE", "FOO", "get", "CONNECT"] {
         let method = Method::from_bytes(name.as_bytes()).expect("a token");
-        for (path, allow) in [("/api/health", "GET, HEAD"), ("/api/stream-files", "GET, HEAD")] {
+        for (path, allow) in [("/api/health", "GET, HEAD"), ("/api/stream-files", "GET, HEAD, POST")] {
             let response = call(&handler, method.clone(), path).await;
             assert_eq!(response.status, StatusCode::METHOD_NOT_ALLOWED, "{name} {path}");
             assert_eq!(response.headers["allow"], allow);
