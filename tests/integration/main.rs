@@ -12,6 +12,7 @@
 mod corpus;
 mod handler;
 mod harness;
+mod representation;
 mod transport;
 
 #[test]
