@@ -1,8 +1,11 @@
 //! A running `axon serve`.
 
 use std::{
-    fs::{self, File},
-    os::unix::process::CommandExt as _,
+    fs::{self, File, Permissions},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::OnceLock,
@@ -186,12 +189,24 @@ pub fn tests_run_as_root() -> bool {
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
-        let built = PathBuf::from(env!("CARGO_BIN_EXE_axon"));
-        if !tests_run_as_root() {
-            return built;
-        }
-        let reachable = std::env::temp_dir().join(format!("axon-test-binary-{}", std::process::id()));
-        fs::copy(&built, &reachable).expect("a copy");
-        reachable
+        let built = Path::new(env!("CARGO_BIN_EXE_axon"));
+        if tests_run_as_root() { reachable_copy(built) } else { built.to_owned() }
     })
+}
+
+/// A copy in the directory for temporary files: one for each build, shared by all test processes.
+fn reachable_copy(built: &Path) -> PathBuf {
+    let facts = fs::metadata(built).expect("the binary is built");
+    let name = format!("axon-test-binary-{}-{:09}-{}", facts.mtime(), facts.mtime_nsec(), facts.len());
+    let copy = std::env::temp_dir().join(name);
+    if !copy.exists() {
+        let unfinished = PathBuf::from(format!("{}.{}", copy.display(), std::process::id()));
+        // Not copied by this process: another thread that starts a program at that moment would hand on the
+        // descriptor open for writing, and while it is open nobody can run the copy (ETXTBSY).
+        let copied = Command::new("cp").arg(built).arg(&unfinished).status();
+        assert!(copied.is_ok_and(|status| status.success()), "cannot copy {}", built.display());
+        fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).expect("a mode");
+        fs::rename(&unfinished, &copy).expect("a name");
+    }
+    copy
 }
