@@ -2,7 +2,8 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | `harness` | a site of awkward files, a running daemon, a raw uwsgi client, a strict multipart reader |
+//! | `harness` | a site of awkward files, a running daemon, nginx, raw clients, a strict multipart reader |
+//! | `nginx` | through a real nginx with the project's nginx.conf |
 //!
 //! A test that needs a program says so in its name's module; where the program is missing it is installed by
 //! `scripts/test`, and without it the test fails and says what to install.
@@ -12,6 +13,7 @@
 mod corpus;
 mod handler;
 mod harness;
+mod nginx;
 mod transport;
 
 #[test]
