@@ -2,6 +2,7 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
+//! | `clients` | bundles read by Python and Node, with packages that others wrote |
 //! | `harness` | a site of awkward files, a running daemon, nginx, raw clients, a strict multipart reader |
 //! | `nginx` | through a real nginx with the project's nginx.conf |
 //!
@@ -10,6 +11,7 @@
 
 #![allow(unreachable_pub, reason = "public within this binary")]
 
+mod clients;
 mod corpus;
 mod handler;
 mod harness;
