@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::OnceLock,
+    thread,
     time::Duration,
 };
 
@@ -23,6 +24,17 @@ pub struct DaemonOptions<'a> {
     pub shell: Option<&'a str>,
     /// Where standard error goes instead of a file.
     pub stderr: Option<std::process::Stdio>,
+}
+
+impl DaemonOptions<'_> {
+    /// How many workers it will have.
+    fn workers(&self) -> usize {
+        let given = self.arguments.iter().skip_while(|argument| **argument != "--workers").nth(1);
+        given.map_or_else(
+            || thread::available_parallelism().expect("a number of CPUs").get(),
+            |number| number.parse().expect("a number of workers"),
+        )
+    }
 }
 
 /// A daemon that is stopped when it is dropped.
@@ -40,8 +52,15 @@ impl Daemon {
 
     /// The same, in every detail.
     pub fn start_with(site: &Site, options: DaemonOptions<'_>) -> Self {
+        let workers = options.workers();
         let daemon = Self::spawn(site, options);
         wait_until("the daemon listens", || std::os::unix::net::UnixStream::connect(&daemon.socket).is_ok());
+        // It listens before its last worker has all its descriptors, and what is open now will count as idle.
+        let mut in_a_row = 0;
+        wait_until("all workers wait for connections", || {
+            in_a_row = if daemon.waits(workers) { in_a_row + 1 } else { 0 };
+            in_a_row == 2
+        });
         daemon
     }
 
@@ -64,6 +83,16 @@ impl Daemon {
         command.stderr(options.stderr.unwrap_or_else(|| appended.into()));
         let child = run_as_tests_do(&mut command).spawn().expect("the binary runs");
         Self { child, socket, log }
+    }
+
+    /// Whether it has so many workers, and every thread sleeps.
+    fn waits(&self, workers: usize) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("a process");
+        // "number (name) state ..." (proc_pid_stat(5)); a thread that has ended meanwhile has none.
+        let stats: Vec<String> =
+            threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok()).collect();
+        let sleeps = |stat: &String| stat.rsplit(')').next().is_some_and(|state| state.starts_with(" S"));
+        stats.iter().filter(|stat| stat.contains("(axon-worker")).count() == workers && stats.iter().all(sleeps)
     }
 
     /// Its process id.
