@@ -107,21 +107,11 @@ impl Nginx {
         found.expect("it was found")
     }
 
-    /// Files in the directories for what does not fit into memory.
-    pub fn temporary_files(&self) -> Vec<PathBuf> {
-        let mut files = Vec::new();
-        let mut directories = vec![self.prefix.clone()];
-        while let Some(directory) = directories.pop() {
-            // nginx removes them at any moment.
-            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                match entry.file_type() {
-                    Ok(found) if found.is_dir() => directories.push(entry.path()),
-                    Ok(_) if entry.path().parent() != Some(&self.prefix) => files.push(entry.path()),
-                    _ => {}
-                }
-            }
-        }
-        files
+    /// What is left of answers that went through a file: nginx takes its name away at once, so it would not be
+    /// found, but the directory it was in stays.
+    pub fn traces_of_temporary_files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.prefix.join("uwsgi_temp")).expect("a directory");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    path::PathBuf,
     process::Command,
     time::{Duration, Instant},
 };
@@ -65,13 +66,13 @@ fn a_reader_that_stalls_holds_axon_back_and_fills_no_disk() {
     // Until nothing moves any more: Axon has used no time at all for half a second.
     let (mut used, mut since) = (stack.daemon.cpu_time(), Instant::now());
     wait_until("Axon waits for the reader", || {
-        assert_eq!(stack.nginx.temporary_files(), Vec::<std::path::PathBuf>::new());
         let now = stack.daemon.cpu_time();
         if now != used {
             (used, since) = (now, Instant::now());
         }
         since.elapsed() > Duration::from_millis(500)
     });
+    assert_eq!(stack.nginx.traces_of_temporary_files(), Vec::<PathBuf>::new());
     let other = stack.nginx.connect().get(&stream_target(&["s3000000.bin"]));
     assert!(other.body == stack.site.read("s3000000.bin"), "others are served meanwhile");
     drop(reader);
