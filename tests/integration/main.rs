@@ -2,16 +2,24 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | `harness` | a site of awkward files, a running daemon, a raw uwsgi client, a strict multipart reader |
+//! | `clients` | bundles read by Python and Node, with packages that others wrote |
+//! | `corpus` | packets as bytes, with their expected reading beside each |
+//! | `handler` | requests to answers, without a socket |
+//! | `harness` | a site of awkward files, a running daemon, nginx, raw clients, a strict multipart reader |
+//! | `nginx` | through a real nginx with the project's nginx.conf |
+//! | `representation` | ranges, conditions, shapes, lists: of real files, without a socket |
+//! | `transport` | one connection over sockets in memory that stall, trickle and break |
 //!
 //! A test that needs a program says so in its name's module; where the program is missing it is installed by
 //! `scripts/test`, and without it the test fails and says what to install.
 
 #![allow(unreachable_pub, reason = "public within this binary")]
 
+mod clients;
 mod corpus;
 mod handler;
 mod harness;
+mod nginx;
 mod representation;
 mod transport;
 

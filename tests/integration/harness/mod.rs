@@ -2,20 +2,40 @@
 
 mod answer;
 mod daemon;
+mod http;
 mod multipart;
+mod nginx;
 mod packet;
 mod site;
 
 pub use answer::{Answer, End};
 pub use daemon::{Daemon, DaemonOptions, binary, run_as_tests_do, tests_run_as_root};
+pub use http::{HttpConnection, curl, curl_command};
 pub use multipart::{Part, read_multipart};
+pub use nginx::{NGINX_CONF, Stack, empty_prefix, nginx_command};
 pub use packet::{Packet, connect, exchange, exchange_half_closed, exchange_in_pieces, read_answer};
 pub use site::{BIG_LEN, NOBODY, Site, noise};
 
-use std::time::{Duration, Instant};
+use std::{
+    env,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
 /// Where the files are streamed from.
 pub const STREAM: &str = "/api/stream-files";
+
+/// A target that names files by `file0`, `file1` and so on. Names are encoded, whatever they are made of.
+pub fn stream_target(names: &[impl AsRef<[u8]>]) -> String {
+    let pair = |(index, name): (usize, &_)| {
+        let name: &[u8] = AsRef::<[u8]>::as_ref(name);
+        format!("file{index}={}", percent_encode(name, NON_ALPHANUMERIC))
+    };
+    let pairs: Vec<String> = names.iter().enumerate().map(pair).collect();
+    format!("{STREAM}?{}", pairs.join("&"))
+}
 
 /// Waits until something holds, at most 10 s; then the test fails with what was waited for.
 #[track_caller]
@@ -25,4 +45,14 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited 10 s in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Where a program is. It is never a reason to leave a test out: without the program the test fails.
+#[track_caller]
+pub fn program(name: &str, package: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    // A user's PATH on Debian lacks the directories of the system's own programs.
+    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let found = env::split_paths(&path).chain(system).map(|directory| directory.join(name)).find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("{name} is missing; run scripts/test once, or type: apt-get install {package}"))
 }

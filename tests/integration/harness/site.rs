@@ -78,7 +78,7 @@ impl Site {
         big.write_all_at(b"MARK", 4_294_967_290).expect("bytes beyond 32 bits");
         big.write_all_at(b"TAIL", BIG_LEN - 4).expect("bytes at the end");
         site.write("locked.txt", "no");
-        fs::set_permissions(site.path("locked.txt"), Permissions::from_mode(0)).expect("a mode");
+        fs::set_permissions(site.path("locked.txt"), Permissions::from_mode(0o000)).expect("a mode");
         for (target, link) in [
             ("/etc", "out"),
             ("/etc/hostname", "outfile"),
@@ -131,6 +131,28 @@ impl Site {
     /// What a file in the root holds.
     pub fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
         fs::read(self.path(name)).expect("a file")
+    }
+
+    /// The names of the files that can be served, in order: regular, readable, and no component starts with a dot.
+    pub fn names(&self) -> Vec<PathBuf> {
+        fn collect(root: &Path, directory: &Path, names: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(directory).expect("a directory") {
+                let entry = entry.expect("an entry");
+                let found = entry.metadata().expect("an entry's facts");
+                if entry.file_name().as_bytes().starts_with(b".") {
+                    continue;
+                }
+                if found.is_dir() {
+                    collect(root, &entry.path(), names);
+                } else if found.is_file() && found.permissions().mode() & 0o400 != 0 {
+                    names.push(entry.path().strip_prefix(root).expect("it lies in the root").to_owned());
+                }
+            }
+        }
+        let mut names = Vec::new();
+        collect(&self.root(), &self.root(), &mut names);
+        names.sort();
+        names
     }
 
     /// The tree belongs to whom the daemon runs as.
