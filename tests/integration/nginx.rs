@@ -2,15 +2,19 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
+//! | `cache` | answers that nginx keeps, with the block of nginx.conf that is off by default |
 //! | `content` | what arrives: bytes, lengths, order of parts |
 //! | `requests` | what is asked: methods, bodies, large heads, and what both logs say of it |
 //! | `faults` | what goes wrong meanwhile: a file that shrinks, a reader that stalls, a restart, a crowd |
+//! | `slices` | large answers that nginx keeps in pieces |
 //!
 //! Here: the file itself.
 
+mod cache;
 mod content;
 mod faults;
 mod requests;
+mod slices;
 
 use std::fs;
 
