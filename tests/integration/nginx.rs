@@ -6,6 +6,7 @@
 //! | `content` | what arrives: bytes, lengths, order of parts |
 //! | `requests` | what is asked: methods, bodies, large heads, and what both logs say of it |
 //! | `faults` | what goes wrong meanwhile: a file that shrinks, a reader that stalls, a restart, a crowd |
+//! | `resume` | downloads that were cut and go on, conditions, HEAD, several ranges: with curl |
 //! | `slices` | large answers that nginx keeps in pieces |
 //!
 //! Here: the file itself.
@@ -14,6 +15,7 @@ mod cache;
 mod content;
 mod faults;
 mod requests;
+mod resume;
 mod slices;
 
 use std::fs;
