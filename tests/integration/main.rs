@@ -2,7 +2,7 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | `clients` | bundles read by Python and Node, with packages that others wrote |
+//! | `clients` | bundles read by Python, Node and Chromium, and answers judged by a linter |
 //! | `corpus` | packets as bytes, with their expected reading beside each |
 //! | `handler` | requests to answers, without a socket |
 //! | `harness` | a site of awkward files, a running daemon, nginx, raw clients, a strict multipart reader |
