@@ -1,10 +1,12 @@
 //! Downloads that were cut and go on, conditions, HEAD, several ranges: curl and what it makes of the answers.
 
-use std::{fs, io::Write as _, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::harness::{Answer, NginxOptions, STREAM, Site, Stack, curl, curl_command, noise, stream_target, wait_until};
+use crate::harness::{
+    Answer, End, NginxOptions, STREAM, Site, Stack, curl, curl_command, noise, stream_target, wait_until,
+};
 
 /// nginx.conf as it is, with the cache, and with the cache in pieces: a client sees no difference.
 const CONFIGURATIONS: [&[&str]; 3] = [&[], &["cache"], &["cache", "slice"]];
@@ -23,7 +25,7 @@ fn bundle() -> String {
 }
 
 fn sha256(file: &Path) -> String {
-    let output = std::process::Command::new("sha256sum").arg(file).output().expect("sha256sum runs");
+    let output = Command::new("sha256sum").arg(file).output().expect("sha256sum runs");
     String::from_utf8(output.stdout).expect("text").split(' ').next().expect("a hash").to_owned()
 }
 
@@ -132,6 +134,10 @@ fn a_bundle_that_has_changed_is_begun_again() {
         stack.site.write("s131073.bin", content);
         wait_until("the new version", || {
             let answer = resume();
+            // Pieces of two versions, for as long as an old one is good: cut, see `slices`.
+            if blocks.contains(&"slice") && answer.end != End::Open {
+                return false;
+            }
             assert!(answer.status == 206 || answer.body.len() == old.body.len(), "{blocks:?}");
             assert!(answer.status == 200 || answer.body == old.body[old.body.len() / 2..], "{blocks:?}");
             answer.status == 200 && answer.header("etag") != Some(&etag) && answer.parts().len() == 7
@@ -220,7 +226,6 @@ fn several_ranges_come_as_axon_sends_them() {
         joined.extend(byteranges(&answer).into_iter().map(|(start, _, content)| (start, content.to_vec())));
     }
     joined.sort_unstable();
-    let mut file = Vec::new();
-    joined.iter().for_each(|(_, content)| file.write_all(content).expect("memory takes everything"));
+    let file: Vec<u8> = joined.into_iter().flat_map(|(_, content)| content).collect();
     assert!(file == content, "it differs");
 }
