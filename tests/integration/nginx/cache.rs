@@ -149,6 +149,7 @@ fn nginx_answers_head_ranges_and_conditions_from_what_it_keeps() {
         assert_eq!(answer.status, code, "{fields:?}");
     }
     assert_reached(&stack, 4); // two for HEAD, one for all of it, one from the test itself
+    assert_eq!(stack.nginx.error_log(), "");
 }
 
 #[test]
