@@ -73,7 +73,7 @@ impl Display for RequestId<'_> {
         static PROCESS: OnceLock<u64> = OnceLock::new();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if let Some(id) = self.0.request.as_ref().and_then(|request| request.id.as_ref()) {
-            return Escaped(id).fmt(f);
+            return Escaped(id.as_bytes()).fmt(f);
         }
         // Unique is enough; nobody needs to be kept from guessing it.
         let process = *PROCESS.get_or_init(|| getrandom::u64().unwrap_or_default());
