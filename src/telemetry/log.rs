@@ -10,7 +10,7 @@ use std::{
 use thiserror::Error;
 use tracing::{Level, error, level_filters::LevelFilter, warn};
 
-use crate::telemetry::sink::Sink;
+use crate::telemetry::{json::JsonLines, sink::Sink};
 
 /// How often lost records are reported.
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -69,10 +69,7 @@ impl Log {
             .with_max_level(LevelFilter::from_level(options.level))
             .with_target(false);
         let set_up = match options.format.unwrap_or(if to_terminal { LogFormat::Text } else { LogFormat::Json }) {
-            LogFormat::Json => {
-                let json = subscriber.json().flatten_event(true).with_current_span(false).with_span_list(false);
-                tracing::subscriber::set_global_default(json.finish())
-            }
+            LogFormat::Json => tracing::subscriber::set_global_default(subscriber.event_format(JsonLines).finish()),
             LogFormat::Text => tracing::subscriber::set_global_default(subscriber.with_ansi(to_terminal).finish()),
         };
         set_up.map_err(|_| LogError::SetUpTwice)?;
