@@ -3,6 +3,13 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | `harness` | a site of awkward files, a running daemon, a raw uwsgi client, a strict multipart reader |
+//! | `bundle` | many files as one: lengths, order, identity, names, and one that cannot be served |
+//! | `cli` | `axon request`, the help and the environment |
+//! | `faults` | files that change, readers that stall, too many of something, a log that is stuck or gone |
+//! | `log` | what a request leaves in the log |
+//! | `paths` | names that lead elsewhere, or nowhere, or to what is no file |
+//! | `protocol` | the uwsgi protocol: packets whole, in pieces, at their limits, and what only looks like one |
+//! | `sockets` | who may connect, what is at a socket's place, and how a daemon ends |
 //!
 //! A test that needs a program says so in its name's module; where the program is missing it is installed by
 //! `scripts/test`, and without it the test fails and says what to install.
@@ -11,14 +18,10 @@
 
 mod harness;
 
-#[test]
-fn smoke() {
-    let site = harness::Site::awkward();
-    let mut daemon = harness::Daemon::start(&site, &[]);
-    let idle = daemon.descriptors();
-    assert_eq!(daemon.get("/api/health").text(), "{\"status\":\"available\"}");
-    assert_eq!(daemon.get("/api/stream-files?file1=a.txt&file2=b.txt").parts().len(), 2);
-    daemon.assert_alive(idle);
-    daemon.signal("TERM");
-    assert!(daemon.wait().success());
-}
+mod bundle;
+mod cli;
+mod faults;
+mod log;
+mod paths;
+mod protocol;
+mod sockets;

@@ -1,21 +1,37 @@
 //! What the tests stand on.
 
 mod answer;
+mod command;
 mod daemon;
 mod multipart;
 mod packet;
+mod records;
 mod site;
 
 pub use answer::{Answer, End};
+pub use command::{axon, run_axon, stderr};
 pub use daemon::{Daemon, DaemonOptions, binary, run_as_tests_do, tests_run_as_root};
 pub use multipart::{Part, read_multipart};
 pub use packet::{Packet, connect, exchange, exchange_half_closed, exchange_in_pieces, read_answer};
+pub use records::parse_records;
 pub use site::{BIG_LEN, NOBODY, Site, noise};
 
 use std::time::{Duration, Instant};
 
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+
 /// Where the files are streamed from.
 pub const STREAM: &str = "/api/stream-files";
+
+/// A target that names files by `file0`, `file1` and so on. Names are encoded, whatever they are made of.
+pub fn stream_target(names: &[impl AsRef<[u8]>]) -> String {
+    let pair = |(index, name): (usize, &_)| {
+        let name: &[u8] = AsRef::<[u8]>::as_ref(name);
+        format!("file{index}={}", percent_encode(name, NON_ALPHANUMERIC))
+    };
+    let pairs: Vec<String> = names.iter().enumerate().map(pair).collect();
+    format!("{STREAM}?{}", pairs.join("&"))
+}
 
 /// Waits until something holds, at most 10 s; then the test fails with what was waited for.
 #[track_caller]
