@@ -131,7 +131,7 @@ fn an_answer_does_not_tell_what_is_outside() {
     let nothing = ask();
     fs::write(site.beside("thing"), OUTSIDE).expect("a file");
     assert!(ask() == nothing, "a file is told from nothing");
-    fs::set_permissions(site.beside("thing"), Permissions::from_mode(0)).expect("a mode");
+    fs::set_permissions(site.beside("thing"), Permissions::from_mode(0o000)).expect("a mode");
     assert!(ask() == nothing, "a file nobody may read is told from nothing");
     fs::remove_file(site.beside("thing")).expect("gone");
     fs::create_dir(site.beside("thing")).expect("a directory");
@@ -288,7 +288,7 @@ fn what_is_no_regular_file_is_not_found_and_blocks_nothing() {
 fn what_nobody_may_read_is_forbidden() {
     let site = Site::awkward();
     site.write("closed/x.txt", "x");
-    fs::set_permissions(site.path("closed"), Permissions::from_mode(0)).expect("a mode");
+    fs::set_permissions(site.path("closed"), Permissions::from_mode(0o000)).expect("a mode");
     let mut daemon = Daemon::start(&site, &[]);
     let idle = daemon.idle_descriptors();
     for name in ["locked.txt", "closed/x.txt", "closed/none"] {

@@ -33,7 +33,7 @@ impl Daemon {
         wait_until("the CPU is idle", || {
             let before = self.cpu_time();
             std::thread::sleep(IDLE_WINDOW);
-            self.cpu_time() - before <= IDLE_CPU_TIME
+            self.cpu_time() <= before + IDLE_CPU_TIME
         });
     }
 

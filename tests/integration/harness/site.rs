@@ -78,7 +78,7 @@ impl Site {
         big.write_all_at(b"MARK", 4_294_967_290).expect("bytes beyond 32 bits");
         big.write_all_at(b"TAIL", BIG_LEN - 4).expect("bytes at the end");
         site.write("locked.txt", "no");
-        fs::set_permissions(site.path("locked.txt"), Permissions::from_mode(0)).expect("a mode");
+        fs::set_permissions(site.path("locked.txt"), Permissions::from_mode(0o000)).expect("a mode");
         for (target, link) in [
             ("/etc", "out"),
             ("/etc/hostname", "outfile"),
