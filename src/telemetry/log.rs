@@ -39,7 +39,7 @@ pub struct LogOptions {
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The file cannot be opened, or there is no thread to write.
-    #[error("cannot write the log to {place}: {error}")]
+    #[error("cannot open {place}: {error}")]
     Sink {
         /// Where it should go.
         place: String,
@@ -60,7 +60,8 @@ pub struct Log {
 impl Log {
     /// Sets up the process's log, and a hook that logs a panic as one record.
     pub fn start(options: &LogOptions) -> Result<Self, LogError> {
-        let place = || options.file.as_ref().map_or("standard error".to_owned(), |path| path.display().to_string());
+        let place =
+            || options.file.as_ref().map_or("the log".to_owned(), |path| format!("the log file {}", path.display()));
         let sink = Sink::start(options.file.as_deref()).map_err(|error| LogError::Sink { place: place(), error })?;
         let to_terminal = options.file.is_none() && io::stderr().is_terminal();
         let writer = sink.clone();

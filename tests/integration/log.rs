@@ -135,8 +135,8 @@ fn every_request_has_an_id_of_its_own() {
         let packet = if let Some(id) = id { packet.header("X-Request-Id", id) } else { packet };
         assert_eq!(daemon.send(&packet).status, 200);
     }
-    daemon.send(&Packet::get("/api/health").header("X-Request-Id", "the last one"));
-    daemon.request_record("the last one");
+    daemon.send(&Packet::get("/api/health").header("X-Request-Id", "the-last-one"));
+    daemon.request_record("the-last-one");
     crate::harness::wait_until("five records", || {
         daemon.records().iter().filter(|record| record["message"] == "request").count() == 5
     });

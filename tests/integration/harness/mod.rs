@@ -28,8 +28,6 @@ use std::{
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
-use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
-
 /// Where the files are streamed from.
 pub const STREAM: &str = "/api/stream-files";
 

@@ -123,9 +123,9 @@ fn a_bundle_reads_the_same_in_ranges_of_one_byte_around_its_seams() {
     let whole = get("file1=f3&file2=f1&file3=f4", &[]);
     let all = bytes(&whole.body);
     assert_eq!(read_multipart(&all, field(&whole, "content-type")).len(), 3);
-    for at in 0..all.len() {
+    for (at, byte) in all.iter().enumerate() {
         let answer = get("file1=f3&file2=f1&file3=f4", &[("range", &format!("bytes={at}-{at}"))]);
-        assert_eq!(bytes(&answer.body), [all[at]], "{at}");
+        assert_eq!(bytes(&answer.body), [*byte], "{at}");
     }
 }
 
