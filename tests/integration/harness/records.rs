@@ -57,7 +57,9 @@ impl Daemon {
     /// Waits for the record of the request that was sent with this id.
     #[track_caller]
     pub fn request_record(&self, id: &str) -> Value {
-        self.recorded(id, |record| record["message"] == "request" && record["request_id"] == id)
+        // What a peer chose is escaped, spaces too.
+        let escaped = id.replace(' ', r"\x20");
+        self.recorded(id, |record| record["message"] == "request" && record["request_id"] == escaped)
     }
 
     fn has_workers(&self) -> bool {
