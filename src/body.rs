@@ -226,3 +226,93 @@ impl From<Bytes> for Body {
         body
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Content that is never read: the tests look at offsets.
+    #[derive(Debug)]
+    struct Unread;
+
+    impl Content for Unread {
+        fn open(&self, _wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {
+            Err(ContentError::WouldWait)
+        }
+
+        fn parameter(&self) -> &[u8] {
+            b"file"
+        }
+
+        fn measured_len(&self) -> u64 {
+            0
+        }
+    }
+
+    /// A body of which every byte can be told from every other: files by their offset, bytes by their value.
+    fn body(lens: &[(bool, u16)]) -> Body {
+        let mut body = Body::empty();
+        for &(is_file, len) in lens {
+            if is_file {
+                body.push_file(Arc::new(Unread), len.into());
+            } else {
+                body.push_bytes((0..len).map(|i| i as u8).collect::<Vec<_>>().into());
+            }
+        }
+        body
+    }
+
+    /// What each byte of a body is: its file's address and its offset, or its value.
+    fn bytes(body: &Body) -> Vec<(usize, u64)> {
+        let mut all = Vec::new();
+        for segment in body.segments() {
+            assert!(segment.len() > 0, "no segment is empty");
+            match segment {
+                Segment::Bytes(bytes) => all.extend(bytes.iter().map(|&b| (0, b.into()))),
+                Segment::File(file) => {
+                    let address = Arc::as_ptr(&file.content).cast::<u8>() as usize;
+                    all.extend((file.offset..file.offset + file.len).map(|at| (address, at)));
+                }
+            }
+        }
+        assert_eq!(all.len() as u64, body.len());
+        all
+    }
+
+    fn shape() -> impl Strategy<Value = Vec<(bool, u16)>> {
+        proptest::collection::vec((any::<bool>(), 0..200_u16), 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn a_slice_is_the_slice_of_all_bytes(lens in shape(), start in 0..2500_u64, end in 0..2500_u64) {
+            let body = body(&lens);
+            let all = bytes(&body);
+            let clamp = |at: u64| usize::try_from(at).unwrap().min(all.len());
+            let expected = all.get(clamp(start)..clamp(end)).unwrap_or_default();
+            prop_assert_eq!(bytes(&body.slice(start..end)), expected);
+        }
+
+        #[test]
+        fn advancing_drops_what_was_sent(lens in shape(), steps in proptest::collection::vec(0..400_u64, 0..12)) {
+            let mut body = body(&lens);
+            let all = bytes(&body);
+            let mut sent = 0;
+            for step in steps {
+                body.advance(step);
+                sent = (sent + usize::try_from(step).unwrap()).min(all.len());
+                prop_assert_eq!(&bytes(&body)[..], &all[sent..]);
+            }
+        }
+
+        #[test]
+        fn appending_joins(a in shape(), b in shape()) {
+            let (mut first, second) = (body(&a), body(&b));
+            let expected = [bytes(&first), bytes(&second)].concat();
+            first.append(second);
+            prop_assert_eq!(bytes(&first), expected);
+        }
+    }
+}

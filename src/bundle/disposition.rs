@@ -29,11 +29,12 @@ const MAX_FALLBACK_LEN: usize = 64;
 /// characters before its extension.
 const MAX_EXTENDED_LEN: usize = 320;
 
-/// `inline` with the name as RFC 6266 wants it: ASCII in quotes, and `filename*` where that is not all.
+/// `inline` with a file name, if there is one, as RFC 6266 wants it: ASCII in quotes, and `filename*` where that is not all.
 ///
 /// The quoted form never holds a quote, a backslash or a control character: readers disagree on how those
 /// are escaped. A name that is not UTF-8 has the quoted form only, with `_` for what is not ASCII.
-pub fn attachment_name(name: &[u8]) -> String {
+pub fn inline(name: Option<&[u8]>) -> String {
+    let Some(name) = name else { return "inline".to_owned() };
     let plain = |b: u8| (0x20..0x7f).contains(&b) && !matches!(b, b'"' | b'\\');
     let fallback: String = name.iter().map(|&b| if plain(b) { char::from(b) } else { '_' }).collect();
     if fallback.as_bytes() == name && name.len() <= MAX_PLAIN_LEN {
@@ -54,10 +55,12 @@ pub fn attachment_name(name: &[u8]) -> String {
 /// (WHATWG HTML, "multipart/form-data encoding algorithm"): UTF-8 as it is, `%22`, `%0D` and `%0A`.
 ///
 /// No `filename*`: RFC 7578 §4.2 forbids it and readers refuse it.
-pub(crate) fn form_data(field: &[u8], name: &[u8]) -> String {
+pub(crate) fn form_data(field: &[u8], name: Option<&[u8]>) -> String {
+    let field = escape_form(field);
+    let Some(name) = name else { return format!("form-data; name=\"{field}\"") };
     let name = escape_form(name);
     let name = shorten(&name, MAX_PLAIN_LEN, str::len);
-    format!("form-data; name=\"{}\"; filename=\"{name}\"", escape_form(field))
+    format!("form-data; name=\"{field}\"; filename=\"{name}\"")
 }
 
 fn escape_form(text: &[u8]) -> String {
@@ -102,9 +105,17 @@ fn shorten(name: &str, max_len: usize, measure: impl Fn(&str) -> usize) -> Cow<'
 mod tests {
     use super::*;
 
+    fn inline_name(name: &[u8]) -> String {
+        inline(Some(name))
+    }
+
+    fn form(field: &[u8], name: &[u8]) -> String {
+        form_data(field, Some(name))
+    }
+
     #[test]
     fn plain_names_stand_as_they_are() {
-        assert_eq!(attachment_name(b"a b;c=%d.txt"), "inline; filename=\"a b;c=%d.txt\"");
+        assert_eq!(inline_name(b"a b;c=%d.txt"), "inline; filename=\"a b;c=%d.txt\"");
     }
 
     #[test]
@@ -115,32 +126,32 @@ mod tests {
             ("ü日.txt", "inline; filename=\"_____.txt\"; filename*=UTF-8''%C3%BC%E6%97%A5.txt"),
             ("t\tb\x7f", "inline; filename=\"t_b_\"; filename*=UTF-8''t%09b%7F"),
         ] {
-            assert_eq!(attachment_name(name.as_bytes()), expected);
+            assert_eq!(inline_name(name.as_bytes()), expected);
         }
-        assert_eq!(attachment_name(b"\xff\xfe.bin"), "inline; filename=\"__.bin\"");
+        assert_eq!(inline_name(b"\xff\xfe.bin"), "inline; filename=\"__.bin\"");
     }
 
     #[test]
     fn forms_are_escaped_as_browsers_do() {
-        assert_eq!(form_data(b"file1", b"a.txt"), "form-data; name=\"file1\"; filename=\"a.txt\"");
+        assert_eq!(form(b"file1", b"a.txt"), "form-data; name=\"file1\"; filename=\"a.txt\"");
         assert_eq!(
-            form_data("fileü".as_bytes(), b"q\"\r\n\\\t.txt"),
+            form("fileü".as_bytes(), b"q\"\r\n\\\t.txt"),
             "form-data; name=\"fileü\"; filename=\"q%22%0D%0A\\_.txt\""
         );
-        assert_eq!(form_data(b"file", b"\xff\xfea.bin"), "form-data; name=\"file\"; filename=\"__a.bin\"");
+        assert_eq!(form(b"file", b"\xff\xfea.bin"), "form-data; name=\"file\"; filename=\"__a.bin\"");
     }
 
     #[test]
     fn long_names_keep_their_extension() {
         let name = format!("{}.txt", "日".repeat(85));
-        let disposition = attachment_name(name.as_bytes());
+        let disposition = inline_name(name.as_bytes());
         assert!(disposition.len() < 30 + MAX_FALLBACK_LEN + 20 + MAX_EXTENDED_LEN, "{disposition}");
         assert!(disposition.ends_with("%E6%97%A5.txt"), "{disposition}");
         let plain = "x".repeat(MAX_PLAIN_LEN);
-        assert!(attachment_name(plain.as_bytes()).contains(&plain));
-        assert!(!attachment_name(format!("{plain}x").as_bytes()).contains(&format!("filename=\"{plain}")));
+        assert!(inline_name(plain.as_bytes()).contains(&plain));
+        assert!(!inline_name(format!("{plain}x").as_bytes()).contains(&format!("filename=\"{plain}")));
         assert_eq!(
-            form_data(b"f", format!("{plain}.txt").as_bytes()).len(),
+            form(b"f", format!("{plain}.txt").as_bytes()).len(),
             "form-data; name=\"f\"; filename=\"\"".len() + 255
         );
     }

@@ -3,5 +3,5 @@
 mod disposition;
 mod multipart;
 
-pub use disposition::attachment_name;
+pub use disposition::inline;
 pub use multipart::{MAX_PART_HEAD_LEN, Part, Shape, bundle};

@@ -8,16 +8,16 @@
 //! tags. So unchanged files give the same bytes, the boundary serves as the bundle's own entity tag, and
 //! nobody without the key can write a file that contains it.
 
-use std::io::Write as _;
+use std::{io::Write as _, time::SystemTime};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use crate::{
     body::Body,
     bundle::disposition,
-    message::{ETag, FingerprintKey, Representation},
+    message::{ETag, FingerprintKey, Problem, Representation, Timestamp},
 };
 
 /// The longest head of a part in bytes, without the delimiter: some readers look no further than 1,000.
@@ -48,17 +48,36 @@ pub struct Part {
     pub parameter: Bytes,
     /// The name as it was asked for; bytes.
     pub path: Bytes,
-    /// The name to save it under, without directories; bytes.
-    pub filename: Bytes,
+    /// The name to save it under, without directories; bytes. None for what is not to be saved.
+    pub filename: Option<Bytes>,
+    /// The status of a part that stands in for a file.
+    pub failed: Option<StatusCode>,
     /// The content.
     pub representation: Representation,
 }
 
 impl Part {
-    /// A part that is saved under the last component of its path.
-    pub fn new(parameter: Bytes, path: Bytes, representation: Representation) -> Self {
+    /// A file that is saved under the last component of its path.
+    pub fn file(parameter: Bytes, path: Bytes, representation: Representation) -> Self {
         let start = path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
-        Self { parameter, filename: path.slice(start..), path, representation }
+        Self { parameter, filename: Some(path.slice(start..)), path, failed: None, representation }
+    }
+
+    /// A problem in the place of a file that cannot be served. It has no file name, so that nobody saves it
+    /// under the name of the file.
+    pub fn problem(parameter: Bytes, path: Bytes, problem: &Problem, key: &FingerprintKey) -> Self {
+        let text = problem.to_json();
+        let representation = Representation {
+            etag: ETag::from_token(&key.token("problem", text.as_bytes())),
+            body: Body::from(Bytes::from(text)),
+            media_type: Problem::MEDIA_TYPE,
+            modified: None,
+            last_modified: None,
+            dated_exactly: false,
+            headers: http::HeaderMap::new(),
+            parts: 0,
+        };
+        Self { parameter, path, filename: None, failed: Some(problem.status()), representation }
     }
 }
 
@@ -72,9 +91,7 @@ pub fn bundle(parts: Vec<Part>, shape: Shape, key: &FingerprintKey) -> Represent
         ends.push(heads.len());
     }
     let boundary = key.token(shape.subtype(), &heads);
-    // The part that changed last speaks for all, if HTTP can say its time.
-    let newest = parts.iter().map(|part| &part.representation).max_by_key(|r| r.modified);
-    let (modified, last_modified) = newest.map_or((None, None), |r| (r.modified, r.last_modified));
+    let (modified, last_modified) = newest(&parts);
     let media_type = shape.media_type(&boundary, parts.first());
     Representation {
         body: assemble(parts, &heads, &ends, &boundary),
@@ -82,19 +99,39 @@ pub fn bundle(parts: Vec<Part>, shape: Shape, key: &FingerprintKey) -> Represent
         etag: ETag::from_token(&boundary),
         modified,
         last_modified,
+        dated_exactly: false,
         headers: http::HeaderMap::new(),
         parts: count,
     }
     .with_header(AXON_PARTS, HeaderValue::from(count))
 }
 
+/// The date of the part that changed last speaks for all, if HTTP can say it. Where a file is missing there is no
+/// date: it may appear with an older one.
+fn newest(parts: &[Part]) -> (Option<Timestamp>, Option<SystemTime>) {
+    let dates = parts.iter().map(|part| (part.representation.modified, part.representation.last_modified));
+    if dates.clone().any(|(modified, _)| modified.is_none()) {
+        return (None, None);
+    }
+    dates.max_by_key(|(modified, _)| *modified).unwrap_or_default()
+}
+
 impl Shape {
-    fn subtype(self) -> &'static str {
+    /// Every shape, the preferred one first.
+    pub const ALL: [Self; 3] = [Self::Mixed, Self::FormData, Self::Related];
+
+    /// The media type without parameters.
+    pub fn essence(self) -> &'static str {
         match self {
-            Self::Mixed => "mixed",
-            Self::FormData => "form-data",
-            Self::Related => "related",
+            Self::Mixed => "multipart/mixed",
+            Self::FormData => "multipart/form-data",
+            Self::Related => "multipart/related",
         }
+    }
+
+    /// What follows `multipart/`; the name of the shape in a request.
+    pub fn subtype(self) -> &'static str {
+        self.essence().trim_start_matches("multipart/")
     }
 
     fn media_type(self, boundary: &str, root: Option<&Part>) -> HeaderValue {
@@ -103,7 +140,7 @@ impl Shape {
             let root = root.representation.media_type.to_str().unwrap_or_default();
             format!("; type=\"{}\"", root.split(';').next().unwrap_or_default())
         });
-        let text = format!("multipart/{}; boundary={boundary}{root}", self.subtype());
+        let text = format!("{}; boundary={boundary}{root}", self.essence());
         HeaderValue::from_str(&text).expect("a boundary and a media type are made of header characters")
     }
 }
@@ -136,8 +173,8 @@ fn write_head(heads: &mut BytesMut, part: &Part, shape: Shape) {
     let start = heads.len();
     let representation = &part.representation;
     let disposition = match shape {
-        Shape::Mixed | Shape::Related => disposition::attachment_name(&part.filename),
-        Shape::FormData => disposition::form_data(&part.parameter, &part.filename),
+        Shape::Mixed | Shape::Related => disposition::inline(part.filename.as_deref()),
+        Shape::FormData => disposition::form_data(&part.parameter, part.filename.as_deref()),
     };
     let mut line = |name: &str, value: &[u8]| {
         for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
@@ -151,9 +188,13 @@ fn write_head(heads: &mut BytesMut, part: &Part, shape: Shape) {
     if let Some(time) = representation.last_modified {
         write!(tail, "Last-Modified: {}\r\n", httpdate::fmt_http_date(time)).expect("memory takes everything");
     }
-    for piece in [b"ETag: ", representation.etag.as_bytes(), b"\r\n\r\n"] {
+    for piece in [b"ETag: ", representation.etag.as_bytes(), b"\r\n"] {
         tail.extend_from_slice(piece);
     }
+    if let Some(status) = part.failed {
+        write!(tail, "Axon-Status: {}\r\n", status.as_u16()).expect("memory takes everything");
+    }
+    tail.extend_from_slice(b"\r\n");
     // The one field without a bound of its own is left out where it would break the bound of all.
     let location_len: usize = percent_encode(&part.path, PATH).map(str::len).sum();
     let room = MAX_PART_HEAD_LEN.saturating_sub(heads.len() - start + tail.len() + "Content-Location: \r\n".len());
@@ -184,10 +225,11 @@ mod tests {
             etag: key().file_tag(&Stamp { size: content.len() as u64, modified, changed: None }),
             modified: Some(modified),
             last_modified: Some(UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+            dated_exactly: true,
             headers: http::HeaderMap::new(),
             parts: 1,
         };
-        Part::new(Bytes::from_static(b"file1"), Bytes::copy_from_slice(path.as_bytes()), representation)
+        Part::file(Bytes::from_static(b"file1"), Bytes::copy_from_slice(path.as_bytes()), representation)
     }
 
     fn text(body: &Body) -> String {
@@ -264,6 +306,28 @@ mod tests {
         assert_ne!(both, tag(vec![a.clone(), undated]));
         let other_key = bundle(vec![a, b], Shape::Mixed, &FingerprintKey::new([8; 32]));
         assert_ne!(both, other_key.etag);
+    }
+
+    #[test]
+    fn a_problem_stands_where_its_file_would_and_cannot_be_taken_for_it() {
+        let problem = Problem::new(StatusCode::NOT_FOUND, "not found");
+        let missing = Part::problem(Bytes::from_static(b"file2"), Bytes::from_static(b"none.txt"), &problem, &key());
+        let mixed = bundle(vec![part("a", "1"), missing.clone()], Shape::Mixed, &key());
+        let mixed_text = text(&mixed.body);
+        let head = format!(
+            "Content-Type: application/problem+json\r\nContent-Length: {}\r\nContent-Disposition: inline\r\n\
+             Content-Location: none.txt\r\nETag: ",
+            problem.to_json().len()
+        );
+        assert!(mixed_text.contains(&head), "{mixed_text}");
+        assert!(mixed_text.contains("\r\nAxon-Status: 404\r\n\r\n{\"status\":404"), "{mixed_text}");
+        assert_eq!(mixed.last_modified, None);
+        let form = bundle(vec![missing], Shape::FormData, &key());
+        assert!(text(&form.body).contains("Content-Disposition: form-data; name=\"file2\"\r\n"));
+        // Another reason is another bundle.
+        let problem = Problem::new(StatusCode::FORBIDDEN, "not found");
+        let other = Part::problem(Bytes::from_static(b"file2"), Bytes::from_static(b"none.txt"), &problem, &key());
+        assert_ne!(bundle(vec![part("a", "1"), other], Shape::Mixed, &key()).etag, mixed.etag);
     }
 
     #[test]

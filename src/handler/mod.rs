@@ -1,5 +1,6 @@
 //! Requests to answers: the routes. No sockets here, and nothing is written.
 
+mod list;
 mod selection;
 mod stream_files;
 
@@ -64,13 +65,21 @@ impl Service for Handler {
             (&Method::GET | &Method::HEAD, b"/api/health") => {
                 Response::json(StatusCode::OK, Bytes::from_static(HEALTH))
             }
-            (&Method::GET | &Method::HEAD, b"/api/stream-files") => self.stream_files(&request).await,
-            (_, b"/api/health" | b"/api/stream-files") => method_not_allowed("GET, HEAD"),
+            (&Method::GET | &Method::HEAD | &Method::POST, b"/api/stream-files") => self.stream_files(&request).await,
+            (_, b"/api/health") => method_not_allowed("GET, HEAD"),
+            (_, b"/api/stream-files") => method_not_allowed("GET, HEAD, POST"),
             _ => Problem::new(
                 StatusCode::NOT_FOUND,
                 "there is nothing at this path; try /api/stream-files?file1=NAME or /api/health",
             )
             .into(),
+        }
+    }
+
+    fn body_limit(&self, request: &Request) -> u64 {
+        match (&request.method, &request.path[..]) {
+            (&Method::POST, b"/api/stream-files") => self.options.max_body,
+            _ => 0,
         }
     }
 }

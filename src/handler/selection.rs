@@ -1,9 +1,10 @@
-//! Which files a query asks for.
+//! Which files a request asks for, and how.
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use crate::{
+    bundle::Shape,
     message::{FileProblem, Problem},
     store::{Key, KeyError},
     wire::decode_form,
@@ -12,43 +13,136 @@ use crate::{
 use super::HandlerOptions;
 
 /// The longest parameter name in bytes. It comes back in answers and log records, so it has a bound.
-pub(super) const MAX_PARAMETER_LEN: usize = 100;
+const MAX_PARAMETER_LEN: usize = 100;
+
+/// What a request asks for.
+#[derive(Debug)]
+pub(super) struct Selection {
+    /// The files, in their order.
+    pub(super) files: Vec<Wanted>,
+    /// The form that was named; None leaves it to Accept and to the number of files.
+    pub(super) format: Option<Shape>,
+    /// What becomes of a file that cannot be served.
+    pub(super) on_missing: OnMissing,
+}
 
 /// One file of a request.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    /// The query key that named it.
+    /// What named it: a query key, or the place in a list.
     pub(super) parameter: Bytes,
-    /// The name; or why it cannot be one that is served.
-    pub(super) key: Result<Key, KeyError>,
+    /// Its name, as it was sent.
+    pub(super) name: Bytes,
+    /// The name to save it under, if it has one of its own.
+    pub(super) filename: Option<Bytes>,
+    /// Where it is; or what the client is told of why it cannot be served.
+    pub(super) key: Result<Key, FileFailure>,
+}
+
+/// A file's own status, and what is wrong with it.
+pub(super) type FileFailure = (StatusCode, &'static str);
+
+/// What becomes of a file that cannot be served.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum OnMissing {
+    /// The whole request fails.
+    #[default]
+    Fail,
+    /// A part with the problem stands in its place.
+    Part,
+}
+
+impl Wanted {
+    /// A file by its name.
+    pub(super) fn new(parameter: Bytes, name: Bytes, options: &HandlerOptions) -> Self {
+        let key = Key::parse(&name, options.dotfiles).map_err(|error| match error {
+            KeyError::Empty => (StatusCode::BAD_REQUEST, "the name is empty"),
+            KeyError::Hidden => (StatusCode::NOT_FOUND, "not found"),
+            KeyError::Nul => (StatusCode::BAD_REQUEST, "the name contains a NUL byte"),
+            KeyError::TooLong => (StatusCode::BAD_REQUEST, "the name is too long"),
+        });
+        Self { parameter, name, filename: None, key }
+    }
+}
+
+impl Selection {
+    /// Adds a file, as long as there are not too many.
+    pub(super) fn push(&mut self, wanted: Wanted, options: &HandlerOptions) -> Result<(), Problem> {
+        if self.files.len() == options.max_files {
+            let max = options.max_files;
+            return Err(bad_request(format!("more than {max} files; ask for them in several requests")));
+        }
+        self.files.push(wanted);
+        Ok(())
+    }
+
+    /// Itself, unless it names no file at all.
+    pub(super) fn or_empty(self, detail: &'static str) -> Result<Self, Problem> {
+        if self.files.is_empty() { Err(Problem::new(StatusCode::BAD_REQUEST, detail)) } else { Ok(self) }
+    }
+}
+
+impl OnMissing {
+    /// Reads the value of `missing`.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, Problem> {
+        match text {
+            b"fail" => Ok(Self::Fail),
+            b"part" => Ok(Self::Part),
+            _ => {
+                Err(bad_request("write missing=part for a part in the place of a missing file, or missing=fail".into()))
+            }
+        }
+    }
+}
+
+/// Reads the value of `format`.
+pub(super) fn parse_format(text: &[u8]) -> Result<Shape, Problem> {
+    let named = |shape: &&Shape| shape.subtype().as_bytes() == text;
+    Shape::ALL.iter().find(named).copied().ok_or_else(|| {
+        let known: Vec<_> = Shape::ALL.iter().map(|shape| shape.subtype()).collect();
+        Problem::new(StatusCode::NOT_ACCEPTABLE, format!("there is no such format; write one of {}", known.join(", ")))
+    })
 }
 
 /// Reads a query: the files in its order.
-pub(super) fn from_query(query: &[u8], options: &HandlerOptions) -> Result<Vec<Wanted>, Problem> {
-    let bad_request = |detail: String| Problem::new(StatusCode::BAD_REQUEST, detail);
-    let mut files = Vec::with_capacity(2);
+pub(super) fn from_query(query: &[u8], options: &HandlerOptions) -> Result<Selection, Problem> {
+    let mut selection = Selection { files: Vec::with_capacity(2), format: None, on_missing: OnMissing::Fail };
+    let mut seen: [bool; 2] = [false; 2];
     for pair in decode_form(query) {
         let (parameter, value) = pair.map_err(|error| bad_request(error.to_string()))?;
-        if !parameter.starts_with(b"file") {
-            let name = parameter.escape_ascii();
-            return Err(bad_request(format!("unknown parameter {name}; files are named by file1=, file2= and so on")));
+        match &parameter[..] {
+            b"format" => {
+                once(&mut seen[0], "format")?;
+                selection.format = Some(parse_format(&value)?);
+            }
+            b"missing" => {
+                once(&mut seen[1], "missing")?;
+                selection.on_missing = OnMissing::parse(&value)?;
+            }
+            name if !name.starts_with(b"file") => {
+                let name = name.escape_ascii();
+                let detail = format!("unknown parameter {name}; files are named by file1=, file2= and so on");
+                return Err(bad_request(detail));
+            }
+            name if name.len() > MAX_PARAMETER_LEN => {
+                return Err(bad_request(format!("a parameter's name is longer than {MAX_PARAMETER_LEN} bytes")));
+            }
+            name => {
+                let parameter = Bytes::copy_from_slice(name);
+                let wanted = Wanted::new(parameter, Bytes::copy_from_slice(&value), options);
+                selection.push(wanted, options)?;
+            }
         }
-        if parameter.len() > MAX_PARAMETER_LEN {
-            return Err(bad_request(format!("a parameter's name is longer than {MAX_PARAMETER_LEN} bytes")));
-        }
-        if files.len() == options.max_files {
-            return Err(bad_request(format!(
-                "more than {} files; ask for them in several requests",
-                options.max_files
-            )));
-        }
-        let key = Key::parse(&value, options.dotfiles);
-        files.push(Wanted { parameter: Bytes::copy_from_slice(&parameter), key });
     }
-    if files.is_empty() {
-        return Err(bad_request("no file is named; add ?file1=NAME and, for a bundle, &file2=NAME".into()));
-    }
-    Ok(files)
+    selection.or_empty("no file is named; add ?file1=NAME and, for a bundle, &file2=NAME")
+}
+
+fn once(seen: &mut bool, name: &str) -> Result<(), Problem> {
+    if std::mem::replace(seen, true) { Err(bad_request(format!("{name} was sent twice"))) } else { Ok(()) }
+}
+
+fn bad_request(detail: String) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, detail)
 }
 
 /// A problem that names every failing file. Its status is the gravest: what is broken here before what is
@@ -75,12 +169,12 @@ mod tests {
     fn select(query: &str) -> Result<Vec<(String, String)>, String> {
         let options = HandlerOptions { max_files: 3, ..HandlerOptions::default() };
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-        let files = from_query(query.as_bytes(), &options).map_err(|problem| problem.to_json())?;
+        let selection = from_query(query.as_bytes(), &options).map_err(|problem| problem.to_json())?;
         let file = |file: Wanted| {
-            let key = file.key.map_or_else(|error| error.to_string(), |key| text(key.as_bytes()));
+            let key = file.key.map_or_else(|(_, detail)| detail.to_owned(), |key| text(key.as_bytes()));
             (text(&file.parameter), key)
         };
-        Ok(files.into_iter().map(file).collect())
+        Ok(selection.files.into_iter().map(file).collect())
     }
 
     #[test]
@@ -106,6 +200,9 @@ mod tests {
             ("FILE1=a", "unknown parameter FILE1;"),
             ("%ff=a", "unknown parameter \\\\xff;"),
             ("file1=a%", "percent sign"),
+            ("file1=a&missing=skip", "missing=part"),
+            ("file1=a&missing=part&missing=part", "missing was sent twice"),
+            ("file1=a&format=mixed&format=mixed", "format was sent twice"),
             ("file1=a&file2=b&file3=c&file4=d", "more than 3 files"),
         ] {
             let problem = select(query).expect_err(query);
@@ -118,5 +215,20 @@ mod tests {
         let query = |len| format!("{}=a", "file".to_owned() + &"x".repeat(len - 4));
         assert!(select(&query(MAX_PARAMETER_LEN)).is_ok());
         assert!(select(&query(MAX_PARAMETER_LEN + 1)).expect_err("too long").contains("longer than 100"));
+    }
+
+    #[test]
+    fn a_format_is_one_that_exists() {
+        let format =
+            |query: &str| from_query(query.as_bytes(), &HandlerOptions::default()).map(|selection| selection.format);
+        assert_eq!(format("file=a"), Ok(None));
+        assert_eq!(format("file=a&format=mixed"), Ok(Some(Shape::Mixed)));
+        assert_eq!(format("format=form-data&file=a"), Ok(Some(Shape::FormData)));
+        assert_eq!(format("file=a&format=related"), Ok(Some(Shape::Related)));
+        for query in ["file=a&format=zip", "file=a&format=", "file=a&format=Mixed"] {
+            let problem = format(query).expect_err(query);
+            assert_eq!(problem.status(), StatusCode::NOT_ACCEPTABLE, "{query}");
+            assert!(problem.to_json().contains("mixed, form-data, related"));
+        }
     }
 }

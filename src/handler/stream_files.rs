@@ -2,18 +2,25 @@
 
 use std::time::SystemTime;
 
-use http::{HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use tracing::error;
 
 use crate::{
     body::Body,
     bundle::{self, Part, Shape},
-    handler::selection::{self, Wanted},
-    message::{FileProblem, Problem, Representation, Request, Response, Stamp},
-    store::{Entry, KeyError, OpenError, media_type},
+    handler::{
+        list,
+        selection::{self, FileFailure, OnMissing, Selection, Wanted},
+    },
+    message::{self, FileProblem, Problem, Representation, Request, Response, Stamp},
+    store::{Entry, OpenError, media_type},
 };
 
 use super::{Handler, ValidatorFacts};
+
+/// How many parts stand in for files that cannot be served.
+const AXON_FAILED: HeaderName = HeaderName::from_static("axon-failed");
 
 impl Handler {
     pub(super) async fn stream_files(&self, request: &Request) -> Response {
@@ -26,44 +33,71 @@ impl Handler {
     /// Decides everything before the first byte: every file is open and measured, or the whole request
     /// fails and names every file that is to blame.
     async fn plan(&self, request: &Request) -> Result<Representation, Problem> {
-        let files = selection::from_query(&request.query, &self.options)?;
-        let mut parts = self.open(files).await?;
-        if parts.len() == 1 {
-            let Part { filename, representation, .. } = parts.remove(0);
-            let disposition = bundle::attachment_name(&filename);
-            let disposition = HeaderValue::from_str(&disposition).expect("a disposition is visible ASCII");
-            return Ok(representation.with_header(header::CONTENT_DISPOSITION, disposition));
+        let selection = match request.method {
+            Method::POST => list::from_request(request, &self.options)?,
+            _ => selection::from_query(&request.query, &self.options)?,
+        };
+        let Selection { files, format, on_missing } = selection;
+        let mut parts = Vec::with_capacity(files.len());
+        let mut failures = Vec::new();
+        for (index, opened) in self.open(files).await.into_iter().enumerate() {
+            match opened {
+                Ok(part) => parts.push(part),
+                Err(Failed { parameter, name, failure: (status, detail) }) => {
+                    let problem = Problem::new(status, detail);
+                    parts.push(Part::problem(parameter.clone(), name, &problem, &self.key));
+                    let parameter = parameter.escape_ascii().to_string();
+                    failures.push(FileProblem { index, parameter, status, detail });
+                }
+            }
         }
-        Ok(bundle::bundle(parts, Shape::Mixed, &self.key))
+        let shape = format.or_else(|| negotiated(request, &parts));
+        // A want of descriptors passes: nothing that may be kept should say that the files were missing.
+        let lasting = failures.iter().all(|failure| failure.status != StatusCode::SERVICE_UNAVAILABLE);
+        let tolerant = on_missing == OnMissing::Part && shape.is_some() && lasting;
+        if !failures.is_empty() && !tolerant {
+            return Err(selection::blame(failures));
+        }
+        let mut representation = match shape {
+            None => alone(parts.remove(0)),
+            Some(shape) => bundle::bundle(parts, shape, &self.key),
+        };
+        if tolerant {
+            representation = representation.with_header(AXON_FAILED, failures.len().into());
+        }
+        Ok(representation.with_header(header::VARY, HeaderValue::from_static("Accept")))
     }
 
-    async fn open(&self, files: Vec<Wanted>) -> Result<Vec<Part>, Problem> {
+    /// Opens the files that can be; a part or a failure for each, in their order.
+    async fn open(&self, files: Vec<Wanted>) -> Vec<Result<Part, Failed>> {
         let keys: Vec<_> = files.iter().filter_map(|file| file.key.as_ref().ok().cloned()).collect();
-        let mut opened = self.store.open_all(&keys).await.into_iter();
+        let mut entries = self.store.open_all(&keys).await.into_iter();
         let now = SystemTime::now();
-        let mut parts = Vec::with_capacity(files.len());
-        let mut failed = Vec::new();
-        for (index, Wanted { parameter, key }) in files.into_iter().enumerate() {
-            let entry = key.map_err(of_key).and_then(|_| {
-                let result = opened.next().unwrap_or(Err(OpenError::NotFound));
-                result.map_err(|error| of_open(&error, &parameter))
-            });
+        let part = |Wanted { parameter, name, filename, key }| {
+            let entry = match key {
+                // There is an entry for every key, in the same order.
+                Ok(_) => {
+                    entries.next().unwrap_or(Err(OpenError::NotFound)).map_err(|error| failure(&error, &parameter))
+                }
+                Err(failure) => Err(failure),
+            };
             match entry {
                 Ok(entry) => {
                     let path = entry.key().to_bytes();
                     let representation = self.represent(entry, parameter.clone(), now);
-                    parts.push(Part::new(parameter, path, representation));
+                    let mut part = Part::file(parameter, path, representation);
+                    if filename.is_some() {
+                        part.filename = filename;
+                    }
+                    Ok(part)
                 }
-                Err((status, detail)) => {
-                    let parameter = parameter.escape_ascii().to_string();
-                    failed.push(FileProblem { index, parameter, status, detail });
-                }
+                Err(failure) => Err(Failed { parameter, name, failure }),
             }
-        }
-        if failed.is_empty() { Ok(parts) } else { Err(selection::blame(failed)) }
+        };
+        files.into_iter().map(part).collect()
     }
 
-    fn represent(&self, entry: Entry, parameter: bytes::Bytes, now: SystemTime) -> Representation {
+    fn represent(&self, entry: Entry, parameter: Bytes, now: SystemTime) -> Representation {
         let stamp = match self.options.validators {
             ValidatorFacts::Full => entry.stamp(),
             ValidatorFacts::Mtime => Stamp { changed: None, ..entry.stamp() },
@@ -77,23 +111,43 @@ impl Handler {
             etag: self.key.file_tag(&stamp),
             modified: Some(stamp.modified),
             last_modified: stamp.modified.to_http(now),
+            dated_exactly: true,
             headers: http::HeaderMap::new(),
             parts: 1,
         }
     }
 }
 
-fn of_key(error: KeyError) -> (StatusCode, &'static str) {
-    match error {
-        KeyError::Empty => (StatusCode::BAD_REQUEST, "the name is empty"),
-        KeyError::Hidden => (StatusCode::NOT_FOUND, "not found"),
-        KeyError::Nul => (StatusCode::BAD_REQUEST, "the name contains a NUL byte"),
-        KeyError::TooLong => (StatusCode::BAD_REQUEST, "the name is too long"),
-    }
+/// A file that cannot be served.
+struct Failed {
+    parameter: Bytes,
+    name: Bytes,
+    failure: FileFailure,
+}
+
+/// The shape that the client likes best; None for one file as itself.
+fn negotiated(request: &Request, parts: &[Part]) -> Option<Shape> {
+    let accept = request.header(header::ACCEPT);
+    let shapes = Shape::ALL.map(Shape::essence);
+    let [only] = parts else {
+        let liked = message::preferred(accept, &shapes).unwrap_or(0);
+        return Some(Shape::ALL[liked]);
+    };
+    let itself = only.representation.media_type.to_str().unwrap_or_default();
+    let offers: Vec<_> = std::iter::once(itself).chain(shapes).collect();
+    let liked = message::preferred(accept, &offers).unwrap_or(0);
+    liked.checked_sub(1).map(|liked| Shape::ALL[liked])
+}
+
+/// One file as itself.
+fn alone(part: Part) -> Representation {
+    let disposition = bundle::inline(part.filename.as_deref());
+    let disposition = HeaderValue::from_str(&disposition).expect("a disposition is visible ASCII");
+    part.representation.with_header(header::CONTENT_DISPOSITION, disposition)
 }
 
 /// What the client is told; what is our own fault is logged with its cause.
-fn of_open(error: &OpenError, parameter: &[u8]) -> (StatusCode, &'static str) {
+fn failure(error: &OpenError, parameter: &[u8]) -> FileFailure {
     match error {
         OpenError::Forbidden => (StatusCode::FORBIDDEN, "not permitted"),
         OpenError::NotFound => (StatusCode::NOT_FOUND, "not found"),

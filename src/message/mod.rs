@@ -1,13 +1,19 @@
 //! HTTP meaning, with no bytes on a wire: requests, answers and what they say about a representation.
 
+mod decision;
+mod negotiation;
 mod problem;
+mod range;
 mod representation;
 mod request;
 mod response;
 mod service;
 mod validators;
 
+pub use decision::{Decision, Validators, decide};
+pub use negotiation::preferred;
 pub use problem::{FileProblem, Problem};
+pub use range::MAX_RANGES;
 pub use representation::Representation;
 pub use request::Request;
 pub use response::Response;

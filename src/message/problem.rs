@@ -7,8 +7,6 @@ use serde::Serialize;
 
 use crate::{body::Body, message::Response};
 
-const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
-
 /// How long a client should wait before it tries again after a 503, in seconds.
 const RETRY_AFTER_SECS: HeaderValue = HeaderValue::from_static("1");
 
@@ -38,6 +36,9 @@ pub struct FileProblem {
 }
 
 impl Problem {
+    /// Its media type.
+    pub const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
+
     /// A problem with a sentence that says what to do about it.
     pub fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         let title = status.canonical_reason().unwrap_or("Error");
@@ -66,7 +67,7 @@ impl Problem {
 impl From<Problem> for Response {
     fn from(problem: Problem) -> Self {
         let response = Self::new(problem.status, Body::from(bytes::Bytes::from(problem.to_json())))
-            .with_header(header::CONTENT_TYPE, MEDIA_TYPE);
+            .with_header(header::CONTENT_TYPE, Problem::MEDIA_TYPE);
         if problem.status == StatusCode::SERVICE_UNAVAILABLE {
             return response.with_header(header::RETRY_AFTER, RETRY_AFTER_SECS);
         }

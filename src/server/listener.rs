@@ -4,10 +4,7 @@ use std::{
     fs, io,
     os::{
         fd::OwnedFd,
-        unix::{
-            fs::{FileTypeExt as _, MetadataExt as _},
-            net::UnixStream,
-        },
+        unix::fs::{FileTypeExt as _, MetadataExt as _},
     },
     path::{Path, PathBuf},
     sync::{
@@ -18,6 +15,7 @@ use std::{
 
 use rustix::{
     fs::{AtFlags, CWD, FlockOperation, Gid, Mode, OFlags},
+    io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt},
 };
 use thiserror::Error;
@@ -96,7 +94,7 @@ impl Listener {
                 let socket = stream_socket(family).map_err(system(address, "make a socket"))?;
                 sockopt::set_socket_reuseaddr(&socket, true).map_err(system(address, "reuse the address"))?;
                 match rustix::net::bind(&socket, ip).and_then(|()| rustix::net::listen(&socket, BACKLOG)) {
-                    Err(rustix::io::Errno::ADDRINUSE) => Err(ListenError::InUse(address.clone())),
+                    Err(Errno::ADDRINUSE) => Err(ListenError::InUse(address.clone())),
                     bound => {
                         bound.map_err(system(address, "listen"))?;
                         Ok(Self { address: address.clone(), socket: Arc::new(socket), made: None })
@@ -178,14 +176,13 @@ fn clear_place(address: &Address, path: &Path) -> Result<(), ListenError> {
         Ok(found) if !found.file_type().is_socket() => return Err(ListenError::NotASocket(path.to_owned())),
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
+    let probe = stream_socket(AddressFamily::UNIX).map_err(system(address, "make a socket"))?;
+    let name = SocketAddrUnix::new(path).map_err(system(address, "use the path"))?;
+    match rustix::net::connect(&probe, &name) {
         // Left behind by a process that was killed.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(system(address, "remove the dead socket"))
-        }
+        Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(system(address, "remove the dead socket")),
         // A full queue, too, belongs to somebody who is alive.
-        Ok(_) => Err(ListenError::InUse(address.clone())),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(ListenError::InUse(address.clone())),
+        Ok(()) | Err(Errno::AGAIN) => Err(ListenError::InUse(address.clone())),
         Err(error) => Err(system(address, "find out whether somebody listens")(error)),
     }
 }

@@ -1,24 +1,16 @@
-//! The log's sink. A dead or stuck one must not stop or slow requests: records wait in a bounded queue, a
-//! thread of their own writes them, and what does not fit is dropped and counted.
+//! The process's log: what is recorded, in which form, and what becomes of a panic.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, IsTerminal as _, Write},
+    io::{self, IsTerminal as _},
     panic,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    path::PathBuf,
     time::Duration,
 };
 
 use thiserror::Error;
 use tracing::{Level, error, level_filters::LevelFilter, warn};
-use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 
-/// How many records may wait for the sink: some seconds of a busy server, some megabytes at most.
-const QUEUE_LEN: usize = 4096;
+use crate::telemetry::{json::JsonLines, sink::Sink};
 
 /// How often lost records are reported.
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -46,12 +38,12 @@ pub struct LogOptions {
 /// Why there is no log.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// The file cannot be opened.
-    #[error("cannot open the log file {}: {error}", .path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
+    /// The file cannot be opened, or there is no thread to write.
+    #[error("cannot open {place}: {error}")]
+    Sink {
+        /// Where it should go.
+        place: String,
+        /// Why it cannot.
         error: io::Error,
     },
     /// This process has a log already.
@@ -62,34 +54,23 @@ pub enum LogError {
 /// The running log.
 #[derive(Debug)]
 pub struct Log {
-    reopen: Arc<AtomicBool>,
-    dropped: ErrorCounter,
-    unwritten: Arc<AtomicU64>,
-    writer: Mutex<Option<WorkerGuard>>,
+    sink: Sink,
 }
 
 impl Log {
     /// Sets up the process's log, and a hook that logs a panic as one record.
     pub fn start(options: &LogOptions) -> Result<Self, LogError> {
-        let reopen = Arc::new(AtomicBool::new(false));
-        let unwritten = Arc::new(AtomicU64::new(0));
-        let sink = Sink::open(options.file.as_deref(), Arc::clone(&reopen), Arc::clone(&unwritten))?;
+        let place =
+            || options.file.as_ref().map_or("the log".to_owned(), |path| format!("the log file {}", path.display()));
+        let sink = Sink::start(options.file.as_deref()).map_err(|error| LogError::Sink { place: place(), error })?;
         let to_terminal = options.file.is_none() && io::stderr().is_terminal();
-        let (writer, guard) = NonBlockingBuilder::default()
-            .lossy(true)
-            .buffered_lines_limit(QUEUE_LEN)
-            .thread_name("axon-log")
-            .finish(sink);
-        let dropped = writer.error_counter();
+        let writer = sink.clone();
         let subscriber = tracing_subscriber::fmt()
-            .with_writer(writer)
+            .with_writer(move || writer.clone())
             .with_max_level(LevelFilter::from_level(options.level))
             .with_target(false);
         let set_up = match options.format.unwrap_or(if to_terminal { LogFormat::Text } else { LogFormat::Json }) {
-            LogFormat::Json => {
-                let json = subscriber.json().flatten_event(true).with_current_span(false).with_span_list(false);
-                tracing::subscriber::set_global_default(json.finish())
-            }
+            LogFormat::Json => tracing::subscriber::set_global_default(subscriber.event_format(JsonLines).finish()),
             LogFormat::Text => tracing::subscriber::set_global_default(subscriber.with_ansi(to_terminal).finish()),
         };
         set_up.map_err(|_| LogError::SetUpTwice)?;
@@ -100,22 +81,22 @@ impl Log {
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
             error!(panic = message, place, "a panic; the request it happened in is lost, the others go on");
         }));
-        Ok(Self { reopen, dropped, unwritten, writer: Mutex::new(Some(guard)) })
+        Ok(Self { sink })
     }
 
     /// Writes what waits, for a second at most. What is recorded afterwards is lost.
     pub fn finish(&self) {
-        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.sink.finish();
     }
 
     /// Opens the log file anew before the next record, after it was moved away.
     pub fn reopen(&self) {
-        self.reopen.store(true, Ordering::Relaxed);
+        self.sink.reopen();
     }
 
-    /// How many records have been lost: because the queue was full, or because the sink refused them.
+    /// How many records have been lost: because too many waited, or because the sink refused them.
     pub fn lost(&self) -> u64 {
-        self.dropped.dropped_lines() as u64 + self.unwritten.load(Ordering::Relaxed)
+        self.sink.lost()
     }
 
     /// Reports losses as they grow; never ends.
@@ -129,59 +110,5 @@ impl Log {
                 reported = lost;
             }
         }
-    }
-}
-
-/// What the log's thread writes to.
-struct Sink {
-    target: Target,
-    reopen: Arc<AtomicBool>,
-    unwritten: Arc<AtomicU64>,
-}
-
-enum Target {
-    File(PathBuf, File),
-    Stderr,
-}
-
-impl Sink {
-    fn open(path: Option<&Path>, reopen: Arc<AtomicBool>, unwritten: Arc<AtomicU64>) -> Result<Self, LogError> {
-        let target = match path {
-            None => Target::Stderr,
-            Some(path) => {
-                let error = |error| LogError::File { path: path.to_owned(), error };
-                Target::File(path.to_owned(), append_to(path).map_err(error)?)
-            }
-        };
-        Ok(Self { target, reopen, unwritten })
-    }
-}
-
-fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
-}
-
-impl Write for Sink {
-    /// Takes one record. Never fails: a record that cannot be written is counted and dropped.
-    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
-        if self.reopen.swap(false, Ordering::Relaxed)
-            && let Target::File(path, file) = &mut self.target
-            // If the new one cannot be opened, the old one is better than nothing.
-            && let Ok(new) = append_to(path)
-        {
-            *file = new;
-        }
-        let written = match &mut self.target {
-            Target::File(_, file) => file.write_all(record),
-            Target::Stderr => io::stderr().write_all(record),
-        };
-        if written.is_err() {
-            self.unwritten.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(record.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

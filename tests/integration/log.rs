@@ -79,9 +79,9 @@ fn nothing_that_a_peer_sends_breaks_out_of_its_field() {
     let nasty: Vec<u8> = (0..=255).collect();
     let forged =
         b"x\",\"status\":500}\n{\"message\":\"request\",\"request_id\":\"forged\"}\r\n\x1b[2J\\\xff\xe2\x80\xa8";
-    let escaped = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    let escaped = |bytes: &[u8]| bytes.escape_ascii().to_string().replace(' ', r"\x20");
     for (index, bytes) in [&nasty[..], forged, b"\"", b"\\", b"\\\"", b"\n", b"\0", b"\xff"].into_iter().enumerate() {
-        let id = format!("nasty {index}");
+        let id = format!("nasty-{index}");
         let packet = Packet::get("/").with("PATH_INFO", bytes).with("QUERY_STRING", bytes).with("REMOTE_ADDR", bytes);
         daemon.send(&packet.header("X-Request-Id", &id)).problem(404);
         let record = daemon.request_record(&id);
@@ -135,8 +135,8 @@ fn every_request_has_an_id_of_its_own() {
         let packet = if let Some(id) = id { packet.header("X-Request-Id", id) } else { packet };
         assert_eq!(daemon.send(&packet).status, 200);
     }
-    daemon.send(&Packet::get("/api/health").header("X-Request-Id", "the last one"));
-    daemon.request_record("the last one");
+    daemon.send(&Packet::get("/api/health").header("X-Request-Id", "the-last-one"));
+    daemon.request_record("the-last-one");
     crate::harness::wait_until("five records", || {
         daemon.records().iter().filter(|record| record["message"] == "request").count() == 5
     });
@@ -161,7 +161,7 @@ fn all_records_of_a_request_have_the_same_id() {
         stream.read_exact(&mut [0; 1000]).expect("the start of an answer");
         stream
     };
-    for (id, cut) in [(None, "client"), (Some("given"), "client"), (None, "file"), (Some("given, too"), "file")] {
+    for (id, cut) in [(None, "client"), (Some("given"), "client"), (None, "file"), (Some("given,too"), "file")] {
         let seen = daemon.records().len();
         let packet = Packet::get(stream_target(&["large.bin"]));
         let stream = begin(&if let Some(id) = id { packet.header("X-Request-Id", id) } else { packet });

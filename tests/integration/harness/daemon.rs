@@ -1,11 +1,15 @@
 //! A running `axon serve`.
 
 use std::{
-    fs::{self, File},
-    os::unix::process::CommandExt as _,
+    fs::{self, File, Permissions},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::OnceLock,
+    thread,
     time::Duration,
 };
 
@@ -20,6 +24,17 @@ pub struct DaemonOptions<'a> {
     pub shell: Option<&'a str>,
     /// Where standard error goes instead of a file.
     pub stderr: Option<std::process::Stdio>,
+}
+
+impl DaemonOptions<'_> {
+    /// How many workers it will have.
+    fn workers(&self) -> usize {
+        let given = self.arguments.iter().skip_while(|argument| **argument != "--workers").nth(1);
+        given.map_or_else(
+            || thread::available_parallelism().expect("a number of CPUs").get(),
+            |number| number.parse().expect("a number of workers"),
+        )
+    }
 }
 
 /// A daemon that is stopped when it is dropped.
@@ -37,8 +52,15 @@ impl Daemon {
 
     /// The same, in every detail.
     pub fn start_with(site: &Site, options: DaemonOptions<'_>) -> Self {
+        let workers = options.workers();
         let daemon = Self::spawn(site, options);
         wait_until("the daemon listens", || std::os::unix::net::UnixStream::connect(&daemon.socket).is_ok());
+        // It listens before its last worker has all its descriptors, and what is open now will count as idle.
+        let mut in_a_row = 0;
+        wait_until("all workers wait for connections", || {
+            in_a_row = if daemon.waits(workers) { in_a_row + 1 } else { 0 };
+            in_a_row == 2
+        });
         daemon
     }
 
@@ -61,6 +83,16 @@ impl Daemon {
         command.stderr(options.stderr.unwrap_or_else(|| appended.into()));
         let child = run_as_tests_do(&mut command).spawn().expect("the binary runs");
         Self { child, socket, log }
+    }
+
+    /// Whether it has so many workers, and every thread sleeps.
+    fn waits(&self, workers: usize) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("a process");
+        // "number (name) state ..." (proc_pid_stat(5)); a thread that has ended meanwhile has none.
+        let stats: Vec<String> =
+            threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok()).collect();
+        let sleeps = |stat: &String| stat.rsplit(')').next().is_some_and(|state| state.starts_with(" S"));
+        stats.iter().filter(|stat| stat.contains("(axon-worker")).count() == workers && stats.iter().all(sleeps)
     }
 
     /// Its process id.
@@ -186,12 +218,24 @@ pub fn tests_run_as_root() -> bool {
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
-        let built = PathBuf::from(env!("CARGO_BIN_EXE_axon"));
-        if !tests_run_as_root() {
-            return built;
-        }
-        let reachable = std::env::temp_dir().join(format!("axon-test-binary-{}", std::process::id()));
-        fs::copy(&built, &reachable).expect("a copy");
-        reachable
+        let built = Path::new(env!("CARGO_BIN_EXE_axon"));
+        if tests_run_as_root() { reachable_copy(built) } else { built.to_owned() }
     })
+}
+
+/// A copy in the directory for temporary files: one for each build, shared by all test processes.
+fn reachable_copy(built: &Path) -> PathBuf {
+    let facts = fs::metadata(built).expect("the binary is built");
+    let name = format!("axon-test-binary-{}-{:09}-{}", facts.mtime(), facts.mtime_nsec(), facts.len());
+    let copy = std::env::temp_dir().join(name);
+    if !copy.exists() {
+        let unfinished = PathBuf::from(format!("{}.{}", copy.display(), std::process::id()));
+        // Not copied by this process: another thread that starts a program at that moment would hand on the
+        // descriptor open for writing, and while it is open nobody can run the copy (ETXTBSY).
+        let copied = Command::new("cp").arg(built).arg(&unfinished).status();
+        assert!(copied.is_ok_and(|status| status.success()), "cannot copy {}", built.display());
+        fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).expect("a mode");
+        fs::rename(&unfinished, &copy).expect("a name");
+    }
+    copy
 }

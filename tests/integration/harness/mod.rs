@@ -3,7 +3,9 @@
 mod answer;
 mod command;
 mod daemon;
+mod http;
 mod multipart;
+mod nginx;
 mod packet;
 mod records;
 mod site;
@@ -11,12 +13,18 @@ mod site;
 pub use answer::{Answer, End};
 pub use command::{axon, run_axon, stderr};
 pub use daemon::{Daemon, DaemonOptions, binary, run_as_tests_do, tests_run_as_root};
+pub use http::{HttpConnection, curl, curl_command};
 pub use multipart::{Part, read_multipart};
+pub use nginx::{NGINX_CONF, Stack, empty_prefix, nginx_command};
 pub use packet::{Packet, connect, exchange, exchange_half_closed, exchange_in_pieces, read_answer};
 pub use records::parse_records;
 pub use site::{BIG_LEN, NOBODY, Site, noise};
 
-use std::time::{Duration, Instant};
+use std::{
+    env,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
@@ -41,4 +49,14 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited 10 s in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Where a program is. It is never a reason to leave a test out: without the program the test fails.
+#[track_caller]
+pub fn program(name: &str, package: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    // A user's PATH on Debian lacks the directories of the system's own programs.
+    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let found = env::split_paths(&path).chain(system).map(|directory| directory.join(name)).find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("{name} is missing; run scripts/test once, or type: apt-get install {package}"))
 }

@@ -138,6 +138,28 @@ impl Site {
         fs::read(self.path(name)).expect("a file")
     }
 
+    /// The names of the files that can be served, in order: regular, readable, and no component starts with a dot.
+    pub fn names(&self) -> Vec<PathBuf> {
+        fn collect(root: &Path, directory: &Path, names: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(directory).expect("a directory") {
+                let entry = entry.expect("an entry");
+                let found = entry.metadata().expect("an entry's facts");
+                if entry.file_name().as_bytes().starts_with(b".") {
+                    continue;
+                }
+                if found.is_dir() {
+                    collect(root, &entry.path(), names);
+                } else if found.is_file() && found.permissions().mode() & 0o400 != 0 {
+                    names.push(entry.path().strip_prefix(root).expect("it lies in the root").to_owned());
+                }
+            }
+        }
+        let mut names = Vec::new();
+        collect(&self.root(), &self.root(), &mut names);
+        names.sort();
+        names
+    }
+
     /// The tree belongs to whom the daemon runs as.
     fn give_away(&self) {
         fn give(path: &Path) {

@@ -1,0 +1,166 @@
+//! Bundles read by clients that others wrote, over HTTP and through nginx.
+//!
+//! The readers in `tests/clients` fetch a bundle, compare every part with the file that its Content-Location names,
+//! and print what they found. `scripts/test` installs their packages; without them the tests fail and say so.
+
+use std::{
+    env,
+    fs::{self, File},
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use crate::harness::{Site, Stack, noise, program, stream_target};
+
+/// A program that reads a bundle.
+struct Reader {
+    /// Its file in `tests/clients`.
+    script: &'static str,
+    /// What runs the script.
+    interpreter: PathBuf,
+}
+
+/// What a reader made of a bundle.
+struct Reading {
+    success: bool,
+    /// One for each part: the name, its length, whether the content was the file's.
+    parts: Vec<(Vec<u8>, u64, bool)>,
+}
+
+impl Reader {
+    /// Python's standard library.
+    fn email() -> Self {
+        Self { script: "email_reader.py", interpreter: python() }
+    }
+
+    /// requests-toolbelt.
+    fn toolbelt() -> Self {
+        Self { script: "toolbelt_reader.py", interpreter: python() }
+    }
+
+    /// The Dicer of @fastify/busboy.
+    fn dicer() -> Self {
+        installed("node/node_modules/@fastify/busboy");
+        Self { script: "dicer_reader.mjs", interpreter: program("node", "nodejs") }
+    }
+
+    /// Lets it read a bundle and compare it with the files in `root`.
+    fn read(&self, url: &str, root: &Path) -> Reading {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(self.script);
+        let mut command = Command::new(&self.interpreter);
+        command.arg(script).arg(url).arg(root);
+        command.env("AXON_TEST_ENV", test_env()).env("PYTHONDONTWRITEBYTECODE", "1");
+        let output = command.output().expect("the interpreter runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let line: Value = serde_json::from_str(&said).unwrap_or_else(|_| {
+            panic!("{} says {said:?}, and: {}", self.script, String::from_utf8_lossy(&output.stderr));
+        });
+        let parts = line["parts"].as_array().expect("parts").iter().map(|part| {
+            let location = percent_decode_str(part["location"].as_str().expect("a location")).collect();
+            (location, part["length"].as_u64().expect("a length"), part["same"] == true)
+        });
+        Reading { success: output.status.success(), parts: parts.collect() }
+    }
+}
+
+/// Where `scripts/test` has put the readers' packages.
+fn test_env() -> PathBuf {
+    let given = env::var_os("AXON_TEST_ENV").map(PathBuf::from);
+    given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-env"))
+}
+
+#[track_caller]
+fn installed(name: &str) -> PathBuf {
+    let path = test_env().join(name);
+    assert!(path.exists(), "{} is missing: run scripts/test once, which installs it", path.display());
+    path
+}
+
+fn python() -> PathBuf {
+    installed("venv/bin/python")
+}
+
+/// A bundle of all that readers stumble over: empty files, binary ones, line breaks at either end, names that are
+/// no text or hold line breaks, and a content that looks like the bundle's own boundary nearly to its end.
+fn awkward_bundle() -> (Stack, Vec<PathBuf>) {
+    const LOOKALIKE: &str = "lookalike.bin";
+    // The boundary depends on sizes and times, not on content: with both kept, it can be written into a file.
+    let write = |site: &Site, content: &[u8]| {
+        let path = site.write(LOOKALIKE, content);
+        let file = File::options().write(true).open(path).expect("a file");
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1_700_000_000)).expect("a time");
+    };
+    let site = Site::awkward();
+    write(&site, &noise(1000));
+    let mut names = site.names();
+    names.retain(|name| name != Path::new("big.bin"));
+    // An empty part in front, at the end, and two in a row.
+    for index in [0, 5, 5, names.len() + 3] {
+        names.insert(index, "empty.bin".into());
+    }
+    let stack = Stack::start(site, &["--validators", "mtime"]);
+    let boundary = |stack: &Stack| {
+        let answer = stack.nginx.connect().head(&target(&names));
+        let (_, boundary) = answer.header("content-type").expect("a type").split_once("boundary=").expect("a boundary");
+        boundary.to_owned()
+    };
+    let before = boundary(&stack);
+    let almost = &before[..before.len() - 1];
+    let mut content = format!("\r\n--{almost}\r\n\r\n{almost}\r\n--\r\n--{almost}--\r\n\r\n--{almost}").into_bytes();
+    content.resize(1000, b'-');
+    write(&stack.site, &content);
+    assert_eq!(boundary(&stack), before, "the content does not count");
+    (stack, names)
+}
+
+fn target(names: &[PathBuf]) -> String {
+    let names: Vec<&[u8]> = names.iter().map(|name| name.as_os_str().as_bytes()).collect();
+    stream_target(&names)
+}
+
+/// Every part is the file, in the order of the request.
+fn assert_reads_everything(reader: &Reader) {
+    let (stack, names) = awkward_bundle();
+    let reading = reader.read(&stack.nginx.url(&target(&names)), &stack.site.root());
+    for (part, name) in reading.parts.iter().zip(&names) {
+        let len = fs::metadata(stack.site.path(name)).expect("a file").len();
+        assert_eq!(*part, (name.as_os_str().as_bytes().to_vec(), len, true), "{}", reader.script);
+    }
+    assert_eq!(reading.parts.len(), names.len(), "{}", reader.script);
+    assert!(reading.success, "{}", reader.script);
+}
+
+/// A reader that finds everything right, whatever it is given, would prove nothing.
+fn assert_notices_a_difference(reader: &Reader) {
+    let stack = Stack::awkward();
+    let other = Site::awkward();
+    other.write("b.txt", "abcdeF");
+    let url = stack.nginx.url(&stream_target(&["a.txt", "b.txt", "s65537.bin"]));
+    let reading = reader.read(&url, &other.root());
+    assert!(!reading.success, "{}", reader.script);
+    let same: Vec<bool> = reading.parts.iter().map(|(_, _, same)| *same).collect();
+    assert_eq!(same, [true, false, true], "{}", reader.script);
+}
+
+#[test]
+fn python_email_reads_a_bundle() {
+    assert_reads_everything(&Reader::email());
+    assert_notices_a_difference(&Reader::email());
+}
+
+#[test]
+fn requests_toolbelt_reads_a_bundle() {
+    assert_reads_everything(&Reader::toolbelt());
+    assert_notices_a_difference(&Reader::toolbelt());
+}
+
+#[test]
+fn fastify_busboy_reads_a_bundle() {
+    assert_reads_everything(&Reader::dicer());
+    assert_notices_a_difference(&Reader::dicer());
+}

@@ -1,0 +1,124 @@
+//! What goes wrong meanwhile: a file that shrinks, a reader that stalls, a restart, a crowd.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::harness::{Answer, Daemon, End, Stack, curl_command, program, stream_target, wait_until};
+
+/// How much may be on its way between Axon and a reader that has stopped: nginx's buffer and those of the
+/// kernel, which grow to some megabytes.
+const MAX_ON_THE_WAY: u64 = 64 * 1024 * 1024;
+
+#[test]
+fn a_reader_notices_a_file_that_shrinks() {
+    let mut stack = Stack::awkward();
+    let idle = stack.daemon.descriptors();
+    let planned: u64 = 1024 * 1024 * 1024;
+    for (names, parameter) in [(&["shrinks.bin"][..], "file0"), (&["a.txt", "shrinks.bin", "b.txt"], "file1")] {
+        let file = File::create(stack.site.path("shrinks.bin")).expect("a file");
+        file.set_len(planned).expect("a sparse file");
+        let (head, body) = (stack.site.beside("head"), stack.site.beside("body"));
+        let _ = fs::remove_file(&body);
+        let mut command = curl_command();
+        command.args(["--limit-rate", "8m", "--dump-header"]).arg(&head).arg("--output").arg(&body);
+        let mut child = command.arg(stack.nginx.url(&stream_target(names))).spawn().expect("curl runs");
+        wait_until("the content arrives", || fs::metadata(&body).is_ok_and(|found| found.len() > 100_000));
+        file.set_len(100_000).expect("a shorter file");
+        let status = child.wait().expect("a child");
+        assert_eq!(status.code(), Some(18), "curl calls this a partial file");
+
+        let raw = [fs::read(&head).expect("a head"), fs::read(&body).expect("a body")].concat();
+        let answer = Answer::parse(raw, End::Closed, Duration::ZERO);
+        assert_eq!(answer.status, 200);
+        assert!(answer.content_length() >= planned);
+        assert!((answer.body.len() as u64) < MAX_ON_THE_WAY, "{} bytes came", answer.body.len());
+        // Neither a part after it, nor the end of a bundle, nor a word: the last bytes are the file's.
+        assert_eq!(answer.body[answer.body.len() - 1000..], [0; 1000]);
+
+        let words = ["\"ERROR\"", &format!("\"{parameter}\""), &planned.to_string(), "100000"];
+        let fault: Value = serde_json::from_str(&stack.daemon.logged(&words)).expect("a record is JSON");
+        let id = fault["request_id"].as_str().expect("a number");
+        let own: Value = serde_json::from_str(&stack.daemon.logged(&["\"request\"", id])).expect("a record is JSON");
+        assert_eq!(own["cut"], "file");
+        let seen = stack.nginx.logged("the transfer that was cut", |record| record["id"] == id);
+        assert_eq!(seen["status"], 200);
+        assert_eq!(seen["length"], answer.content_length().to_string());
+        assert_eq!(seen["bytes"], answer.body.len());
+    }
+    stack.daemon.assert_alive(idle);
+}
+
+#[test]
+fn a_reader_that_stalls_holds_axon_back_and_fills_no_disk() {
+    let mut stack = Stack::awkward();
+    let idle = stack.daemon.descriptors();
+    let mut reader = stack.nginx.connect();
+    let target = stream_target(&["big.bin", "a.txt"]);
+    reader.send("GET", &target, &[], b"").expect("a request");
+    assert!(reader.take(1000).starts_with(b"HTTP/1.1 200 OK\r\n"));
+
+    // Until nothing moves any more: Axon has used no time at all for half a second.
+    let (mut used, mut since) = (stack.daemon.cpu_time(), Instant::now());
+    wait_until("Axon waits for the reader", || {
+        let now = stack.daemon.cpu_time();
+        if now != used {
+            (used, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_millis(500)
+    });
+    assert_eq!(stack.nginx.traces_of_temporary_files(), Vec::<PathBuf>::new());
+    let other = stack.nginx.connect().get(&stream_target(&["s3000000.bin"]));
+    assert!(other.body == stack.site.read("s3000000.bin"), "others are served meanwhile");
+    drop(reader);
+
+    let line = stack.daemon.logged(&["\"request\"", "big", "\"cut\":\"client\""]);
+    let own: Value = serde_json::from_str(&line).expect("a record is JSON");
+    let sent = own["bytes"].as_u64().expect("a number");
+    assert!(sent < MAX_ON_THE_WAY, "{sent} bytes for a reader that took 1,000");
+    let seen = stack.nginx.logged("the transfer that was cut", |record| record["id"] == own["request_id"]);
+    assert_eq!((&seen["status"], &seen["complete"]), (&200.into(), &"".into()));
+    assert!(seen["bytes"].as_u64() <= Some(sent), "{seen}");
+    stack.daemon.assert_alive(idle);
+}
+
+#[test]
+fn a_restart_of_axon_is_over_when_it_listens_again() {
+    let mut stack = Stack::awkward();
+    let mut connection = stack.nginx.connect();
+    assert_eq!(connection.get("/api/health").status, 200);
+    for signal in ["TERM", "KILL"] {
+        stack.daemon.signal(signal);
+        stack.daemon.wait();
+        assert_eq!(connection.get("/api/health").status, 502, "nobody listens");
+        stack.daemon = Daemon::start(&stack.site, &[]);
+        // nginx does not hold the failure against it.
+        let answer = connection.get("/api/health");
+        assert_eq!((answer.status, answer.end), (200, End::Open));
+    }
+}
+
+#[test]
+fn a_crowd_of_clients_gets_answers_and_no_errors() {
+    let mut stack = Stack::awkward();
+    let idle = stack.daemon.descriptors();
+    let bundle = stream_target(&["a.txt", "s1.bin", "s65537.bin", "empty.bin"]);
+    for target in ["/api/health", &stream_target(&["a.txt"]), &stream_target(&["s131073.bin"]), &bundle] {
+        let mut command = Command::new(program("wrk", "wrk"));
+        command.args(["--threads", "1", "--connections", "50", "--duration", "1s", "--timeout", "10s"]);
+        let output = command.arg(stack.nginx.url(target)).output().expect("wrk runs");
+        let report = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{target}: {report}");
+        // wrk names these lines only where there is something to count.
+        assert!(!report.contains("Non-2xx") && !report.contains("Socket errors"), "{target}: {report}");
+        let count = report.lines().find_map(|line| line.trim().split_once(" requests in ")).expect("a count").0;
+        assert!(count.parse::<u32>().expect("a number") > 50, "{target}: {report}");
+    }
+    assert!(!stack.nginx.error_log().contains("[error]"), "{}", stack.nginx.error_log());
+    stack.daemon.assert_alive(idle);
+}
