@@ -16,15 +16,8 @@ impl Daemon {
     /// How many descriptors it has open once it has started: its workers open theirs after it listens.
     #[track_caller]
     pub fn idle_descriptors(&self) -> usize {
-        let mut count = 0;
-        let mut same = 0;
-        wait_until("the daemon has started", || {
-            let now = self.descriptors();
-            same = if now == count && self.has_workers() { same + 1 } else { 0 };
-            count = now;
-            same == 5
-        });
-        count
+        wait_until("the daemon has started", || self.has_started());
+        self.descriptors()
     }
 
     /// Waits until it uses no CPU time to speak of.
@@ -62,11 +55,12 @@ impl Daemon {
         self.recorded(id, |record| record["message"] == "request" && record["request_id"] == escaped)
     }
 
-    fn has_workers(&self) -> bool {
+    /// Whether there are workers and every thread sleeps; one that has something to do yet does not.
+    fn has_started(&self) -> bool {
         let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("a process");
-        threads.flatten().any(|thread| {
-            fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name.starts_with("axon-worker"))
-        })
+        let stats = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("stat")).unwrap_or_default());
+        let stats: Vec<String> = stats.collect();
+        stats.iter().any(|stat| stat.contains("(axon-worker")) && stats.iter().all(|stat| stat.contains(") S "))
     }
 }
 

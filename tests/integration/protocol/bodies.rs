@@ -1,8 +1,19 @@
 //! Request bodies: what frames them, and that none becomes a reset or a second request.
 
-use crate::harness::{Daemon, End, Packet, STREAM, exchange};
+use std::{io::Write as _, time::Instant};
+
+use crate::harness::{Answer, Daemon, End, Packet, STREAM, connect, read_answer};
 
 use super::{PROMPT, site};
+
+/// Sends all of it and reads to the end. A reset is told to whoever sends as well, and then not to who reads.
+#[track_caller]
+fn send_all(daemon: &Daemon, bytes: &[u8]) -> Answer {
+    let started = Instant::now();
+    let mut stream = connect(daemon.socket());
+    stream.write_all(bytes).expect("all of it is taken");
+    read_answer(&mut stream, started)
+}
 
 #[test]
 fn a_content_length_is_empty_or_digits_that_fit() {
@@ -54,13 +65,13 @@ fn an_answer_before_the_body_never_becomes_a_reset() {
     for (len, times) in [(1, 20), (65_536, 20), (900_000, 20), (1_048_577, 5), (5_000_000, 2)] {
         let packet = Packet::new("POST", "/api/health").body(vec![0; len]);
         for _ in 0..times {
-            let answer = daemon.send(&packet);
+            let answer = send_all(&daemon, &packet.to_bytes());
             answer.problem(405);
             assert!(answer.duration < PROMPT, "{len} bytes took {:?}", answer.duration);
         }
         // With a body that is of no use to a GET it is the same.
         let get = Packet::get(format!("{STREAM}?file1=a.txt&file2=b.txt")).body(vec![0; len]);
-        let answer = daemon.send(&get);
+        let answer = send_all(&daemon, &get.to_bytes());
         assert_eq!((answer.parts().len(), answer.end), (2, End::Closed), "{len}");
     }
     // There is a bound on what is read for nothing; beyond it the answer still has come before the end.
@@ -108,7 +119,7 @@ fn what_follows_a_request_is_never_another_one() {
         (smuggled(Packet::get("/api/nothing"), 1), 404, None),
         (smuggled(large, 1), 200, Some(2_000_000)),
     ] {
-        let answer = exchange(daemon.socket(), &bytes);
+        let answer = send_all(&daemon, &bytes);
         assert_eq!((answer.status, answer.end), (status, End::Closed));
         assert_eq!(answer.content_length(), answer.body.len() as u64, "one answer and nothing more");
         assert!(body_len.is_none_or(|len| len == answer.body.len()));
