@@ -3,6 +3,7 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | `content` | what arrives: bytes, lengths, order of parts |
+//! | `partial` | ranges, conditions, a download that is taken up again |
 //! | `requests` | what is asked: methods, bodies, large heads, and what both logs say of it |
 //! | `faults` | what goes wrong meanwhile: a file that shrinks, a reader that stalls, a restart, a crowd |
 //!
@@ -10,6 +11,7 @@
 
 mod content;
 mod faults;
+mod partial;
 mod requests;
 
 use std::fs;

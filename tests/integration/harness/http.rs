@@ -120,11 +120,14 @@ impl HttpConnection {
         }
     }
 
-    /// How many bytes the answer at the front has, once its head is there. Every answer has a length.
+    /// How many bytes the answer at the front has, once its head is there. Every answer has a length but 304.
     fn answer_len(&self, bodiless: bool) -> Option<usize> {
         let mut fields = [httparse::EMPTY_HEADER; 64];
         let mut head = httparse::Response::new(&mut fields);
         let httparse::Status::Complete(head_len) = head.parse(&self.received).expect("a head") else { return None };
+        if head.code == Some(304) {
+            return Some(head_len);
+        }
         let mut lengths = head.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("content-length"));
         let length = lengths.next().expect("an answer has a length").value;
         assert!(lengths.next().is_none(), "two lengths");
