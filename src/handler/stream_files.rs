@@ -142,7 +142,7 @@ fn negotiated(request: &Request, parts: &[Part]) -> Option<Shape> {
 /// One file as itself.
 fn alone(part: Part) -> Representation {
     let disposition = bundle::inline(part.filename.as_deref());
-    let disposition = HeaderValue::from_str(&disposition).expect("a disposition is visible ASCII");
+    let disposition = HeaderValue::try_from(disposition).expect("a disposition is visible ASCII");
     part.representation.with_header(header::CONTENT_DISPOSITION, disposition)
 }
 

@@ -18,4 +18,4 @@ pub use representation::Representation;
 pub use request::Request;
 pub use response::Response;
 pub use service::Service;
-pub use validators::{ETag, FingerprintKey, Stamp, Timestamp};
+pub use validators::{ETag, FingerprintKey, Stamp, Timestamp, Token};

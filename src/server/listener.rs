@@ -4,20 +4,19 @@ use std::{
     fs, io,
     os::{
         fd::OwnedFd,
-        unix::{
-            fs::{FileTypeExt as _, MetadataExt as _},
-            net::UnixStream,
-        },
+        unix::fs::{FileTypeExt as _, MetadataExt as _},
     },
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use rustix::{
     fs::{AtFlags, CWD, FlockOperation, Gid, Mode, OFlags},
+    io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt},
 };
 use thiserror::Error;
@@ -27,6 +26,10 @@ use crate::transport::Address;
 /// How many connections may wait to be accepted. A full queue means an instant 502 in nginx, so it is
 /// long; the kernel cuts it to `net.core.somaxconn` (4,096 since Linux 5.4).
 const BACKLOG: i32 = 4096;
+
+/// How often a lock is tried for, and how long in between: two seconds, far longer than a bind takes.
+const LOCK_TRIES: usize = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Who may connect to a unix socket.
 #[derive(Clone, Debug)]
@@ -96,7 +99,7 @@ impl Listener {
                 let socket = stream_socket(family).map_err(system(address, "make a socket"))?;
                 sockopt::set_socket_reuseaddr(&socket, true).map_err(system(address, "reuse the address"))?;
                 match rustix::net::bind(&socket, ip).and_then(|()| rustix::net::listen(&socket, BACKLOG)) {
-                    Err(rustix::io::Errno::ADDRINUSE) => Err(ListenError::InUse(address.clone())),
+                    Err(Errno::ADDRINUSE) => Err(ListenError::InUse(address.clone())),
                     bound => {
                         bound.map_err(system(address, "listen"))?;
                         Ok(Self { address: address.clone(), socket: Arc::new(socket), made: None })
@@ -178,24 +181,34 @@ fn clear_place(address: &Address, path: &Path) -> Result<(), ListenError> {
         Ok(found) if !found.file_type().is_socket() => return Err(ListenError::NotASocket(path.to_owned())),
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
+    let probe = stream_socket(AddressFamily::UNIX).map_err(system(address, "make a socket"))?;
+    let name = SocketAddrUnix::new(path).map_err(system(address, "use the path"))?;
+    match rustix::net::connect(&probe, &name) {
         // Left behind by a process that was killed.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(system(address, "remove the dead socket"))
-        }
+        Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(system(address, "remove the dead socket")),
         // A full queue, too, belongs to somebody who is alive.
-        Ok(_) => Err(ListenError::InUse(address.clone())),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(ListenError::InUse(address.clone())),
+        Ok(()) | Err(Errno::AGAIN) => Err(ListenError::InUse(address.clone())),
         Err(error) => Err(system(address, "find out whether somebody listens")(error)),
     }
 }
 
-/// A lock on the directory that holds `path`, until it is dropped.
-fn lock_directory(path: &Path) -> io::Result<OwnedFd> {
+/// A lock on the directory that holds `path`, until it is dropped; None where we may not read the directory.
+fn lock_directory(path: &Path) -> io::Result<Option<OwnedFd>> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let directory = rustix::fs::open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
-    Ok(directory)
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = match rustix::fs::open(directory, flags, Mode::empty()) {
+        // A directory that may be written to and not be read: then without the lock.
+        Err(Errno::ACCESS) => return Ok(None),
+        opened => opened?,
+    };
+    // Others hold it for as long as a bind takes. Whoever holds it longer is not one of us.
+    for _ in 0..LOCK_TRIES {
+        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN) => std::thread::sleep(LOCK_PAUSE),
+            locked => return locked.map(|()| Some(directory)).map_err(Into::into),
+        }
+    }
+    Err(io::Error::other("another process holds a lock on it"))
 }
 
 fn stream_socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {

@@ -169,6 +169,8 @@ pub fn run<V: Service + 'static>(
         thread::Builder::new().name(format!("axon-worker-{number}")).spawn(move || worker.run())
     };
     let threads: Vec<_> = (0..workers).map(start).collect();
+    // A socket is closed when the last worker has let go of it.
+    drop(listeners);
     let mut result = Ok(());
     for thread in threads {
         let ended = match thread {

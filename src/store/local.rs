@@ -8,15 +8,7 @@
 //! No call made on a worker waits for a disk: opening is first tried with `RESOLVE_CACHED`, and what the
 //! kernel cannot resolve from memory is opened on the blocking pool.
 
-use std::{
-    io,
-    os::fd::OwnedFd,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{io, os::fd::OwnedFd, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use rustix::{
@@ -44,6 +36,9 @@ const RACE_RETRIES: usize = 64;
 /// `O_NONBLOCK`: opening a FIFO must not wait for a writer. `O_NOCTTY`: a terminal must not become ours.
 const OPEN_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
+/// Neither `..` nor a symlink leads outside, nor do the links in /proc that jump anywhere.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
 /// The files beneath one directory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -54,7 +49,7 @@ pub struct Store {
 struct Root {
     directory: OwnedFd,
     /// Whether the kernel can open from memory alone (`RESOLVE_CACHED`, Linux 5.12).
-    opens_cached: AtomicBool,
+    opens_cached: bool,
 }
 
 /// Why a directory cannot be the root.
@@ -120,14 +115,17 @@ impl Store {
     /// # Errors
     /// Where it is no directory we may enter, or the kernel has no `openat2`.
     pub fn open(root: &Path) -> Result<Self, RootError> {
+        // Entering is enough: nobody lists the directory.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(root, flags, Mode::empty()).map_err(|e| RootError::Open(e.into()))?;
-        let root = Root { directory, opens_cached: AtomicBool::new(true) };
-        match root.open(Path::new("."), Wait::ForDisk) {
-            Ok(_) => Ok(Self { root: Arc::new(root) }),
-            Err(Errno::NOSYS | Errno::PERM) => Err(RootError::NoConfinement(Errno::NOSYS.into())),
-            Err(error) => Err(RootError::Open(error.into())),
+        let probe = |resolve| rustix::fs::openat2(&directory, ".", flags, Mode::empty(), resolve);
+        match probe(BENEATH) {
+            Ok(_) => {}
+            Err(error @ (Errno::NOSYS | Errno::PERM)) => return Err(RootError::NoConfinement(error.into())),
+            Err(error) => return Err(RootError::Open(error.into())),
         }
+        let opens_cached = !matches!(probe(BENEATH | ResolveFlags::CACHED), Err(Errno::INVAL));
+        Ok(Self { root: Arc::new(Root { directory, opens_cached }) })
     }
 
     /// Opens and measures files; the results are in the order of the keys.
@@ -167,21 +165,14 @@ impl Store {
 
 impl Root {
     fn open(&self, path: &Path, wait: Wait) -> Result<OwnedFd, Errno> {
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let open = |resolve| rustix::fs::openat2(&self.directory, path, OPEN_FLAGS, Mode::empty(), resolve);
         match wait {
-            Wait::Never if !self.opens_cached.load(Ordering::Relaxed) => Err(Errno::AGAIN),
-            Wait::Never => match open(beneath | ResolveFlags::CACHED) {
-                Err(Errno::INVAL) => {
-                    self.opens_cached.store(false, Ordering::Relaxed);
-                    Err(Errno::AGAIN)
-                }
-                other => other,
-            },
+            Wait::Never if self.opens_cached => open(BENEATH | ResolveFlags::CACHED),
+            Wait::Never => Err(Errno::AGAIN),
             Wait::ForDisk => {
                 let mut tries = 0;
                 loop {
-                    match open(beneath) {
+                    match open(BENEATH) {
                         Err(Errno::AGAIN | Errno::INTR) if tries < RACE_RETRIES => tries += 1,
                         other => return other,
                     }
@@ -310,7 +301,7 @@ mod tests {
     use super::*;
 
     fn keys(names: &[&str]) -> Vec<Key> {
-        names.iter().map(|name| Key::parse(name.as_bytes(), true).expect("a name")).collect()
+        names.iter().map(|name| Key::parse(&Bytes::copy_from_slice(name.as_bytes()), true).expect("a name")).collect()
     }
 
     async fn open(store: &Store, name: &str) -> Result<Entry, OpenError> {

@@ -19,7 +19,7 @@ const MAX_LOGGED_LEN: usize = 512;
 /// Writes down how an exchange went: our faults at error, the peer's at debug, and one record of the request
 /// itself if `access_log` is on.
 pub fn record(exchange: &Exchange, access_log: bool) {
-    let id = RequestId(exchange);
+    let id = RequestId::of(exchange);
     let cut = match &exchange.outcome {
         Outcome::Silent => return,
         Outcome::Complete => None,
@@ -66,28 +66,55 @@ pub fn record(exchange: &Exchange, access_log: bool) {
 }
 
 /// The front end's name for the request, or one of our own.
-struct RequestId<'a>(&'a Exchange);
+enum RequestId<'a> {
+    Given(&'a [u8]),
+    Made { process: u64, number: u32 },
+}
 
-impl Display for RequestId<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+impl<'a> RequestId<'a> {
+    /// Makes one up where none was given: so this is called once a request.
+    fn of(exchange: &'a Exchange) -> Self {
         static PROCESS: OnceLock<u64> = OnceLock::new();
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        if let Some(id) = self.0.request.as_ref().and_then(|request| request.id.as_ref()) {
-            return Escaped(id).fmt(f);
+        let given = exchange.request.as_ref().and_then(|request| request.id.as_ref()).filter(|id| !id.is_empty());
+        match given {
+            Some(id) => Self::Given(id.as_bytes()),
+            // Unique is enough; nobody needs to be kept from guessing it.
+            None => Self::Made {
+                process: *PROCESS.get_or_init(|| getrandom::u64().unwrap_or_default()),
+                number: COUNT.fetch_add(1, Ordering::Relaxed),
+            },
         }
-        // Unique is enough; nobody needs to be kept from guessing it.
-        let process = *PROCESS.get_or_init(|| getrandom::u64().unwrap_or_default());
-        write!(f, "{process:016x}{:08x}", COUNT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// Bytes a peer chose, so that they cannot break out of a record or fill the log.
+impl Display for RequestId<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(id) => Escaped(id).fmt(f),
+            Self::Made { process, number } => write!(f, "{process:016x}{number:08x}"),
+        }
+    }
+}
+
+/// Bytes a peer chose, so that they cannot break out of a field or fill the log. In the text form a field ends at a
+/// space, so a space is escaped as well.
 struct Escaped<'a>(&'a [u8]);
 
 impl Display for Escaped<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let cut = &self.0[..self.0.len().min(MAX_LOGGED_LEN)];
-        Display::fmt(&cut.escape_ascii(), f)?;
+        let plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\'' | b'\\');
+        match std::str::from_utf8(cut) {
+            // Nearly always: in one piece.
+            Ok(text) if cut.iter().all(plain) => f.write_str(text)?,
+            _ => {
+                for (index, word) in cut.split(|&b| b == b' ').enumerate() {
+                    f.write_str(if index == 0 { "" } else { "\\x20" })?;
+                    Display::fmt(&word.escape_ascii(), f)?;
+                }
+            }
+        }
         if cut.len() < self.0.len() { f.write_str("...") } else { Ok(()) }
     }
 }
@@ -99,6 +126,7 @@ mod tests {
     #[test]
     fn what_a_peer_chose_stays_within_its_field() {
         assert_eq!(Escaped(b"/a\r\n\"b\"\xff\x1b[0m").to_string(), r#"/a\r\n\"b\"\xff\x1b[0m"#);
+        assert_eq!(Escaped(b" a  b=1").to_string(), r"\x20a\x20\x20b=1");
         let long = [b'x'; MAX_LOGGED_LEN + 1];
         assert_eq!(Escaped(&long[1..]).to_string().len(), MAX_LOGGED_LEN);
         assert!(Escaped(&long).to_string().ends_with("x..."));
@@ -107,6 +135,8 @@ mod tests {
     #[test]
     fn a_made_id_is_never_made_twice() {
         let exchange = Exchange::start();
-        assert_ne!(RequestId(&exchange).to_string(), RequestId(&exchange).to_string());
+        let id = RequestId::of(&exchange);
+        assert_eq!(id.to_string(), id.to_string());
+        assert_ne!(id.to_string(), RequestId::of(&exchange).to_string());
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use thiserror::Error;
 use tracing::{Level, error, level_filters::LevelFilter, warn};
 
-use crate::telemetry::sink::Sink;
+use crate::telemetry::{json::JsonLines, sink::Sink};
 
 /// How often lost records are reported.
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -39,8 +39,13 @@ pub struct LogOptions {
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The file cannot be opened, or there is no thread to write.
-    #[error("cannot write the log: {0}")]
-    Sink(io::Error),
+    #[error("cannot open {place}: {error}")]
+    Sink {
+        /// Where it should go.
+        place: String,
+        /// Why it cannot.
+        error: io::Error,
+    },
     /// This process has a log already.
     #[error("a log is set up already")]
     SetUpTwice,
@@ -55,7 +60,9 @@ pub struct Log {
 impl Log {
     /// Sets up the process's log, and a hook that logs a panic as one record.
     pub fn start(options: &LogOptions) -> Result<Self, LogError> {
-        let sink = Sink::start(options.file.as_deref()).map_err(LogError::Sink)?;
+        let place =
+            || options.file.as_ref().map_or("the log".to_owned(), |path| format!("the log file {}", path.display()));
+        let sink = Sink::start(options.file.as_deref()).map_err(|error| LogError::Sink { place: place(), error })?;
         let to_terminal = options.file.is_none() && io::stderr().is_terminal();
         let writer = sink.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -63,10 +70,7 @@ impl Log {
             .with_max_level(LevelFilter::from_level(options.level))
             .with_target(false);
         let set_up = match options.format.unwrap_or(if to_terminal { LogFormat::Text } else { LogFormat::Json }) {
-            LogFormat::Json => {
-                let json = subscriber.json().flatten_event(true).with_current_span(false).with_span_list(false);
-                tracing::subscriber::set_global_default(json.finish())
-            }
+            LogFormat::Json => tracing::subscriber::set_global_default(subscriber.event_format(JsonLines).finish()),
             LogFormat::Text => tracing::subscriber::set_global_default(subscriber.with_ansi(to_terminal).finish()),
         };
         set_up.map_err(|_| LogError::SetUpTwice)?;

@@ -1,6 +1,7 @@
 //! Log records: where they go, and the one that every request leaves.
 
 mod access;
+mod json;
 mod log;
 mod sink;
 

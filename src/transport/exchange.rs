@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 
 use crate::message::Request;
 
@@ -37,7 +37,7 @@ pub struct RequestFacts {
     /// The client's address, by the front end's account.
     pub peer: Option<Bytes>,
     /// What the front end calls this request (`X-Request-Id`).
-    pub id: Option<Bytes>,
+    pub id: Option<HeaderValue>,
 }
 
 /// How an exchange ended.
@@ -87,13 +87,12 @@ impl Exchange {
 
 impl From<&Request> for RequestFacts {
     fn from(request: &Request) -> Self {
-        let id = request.headers.get("x-request-id");
         Self {
             method: request.method.clone(),
             path: request.path.clone(),
             query: request.query.clone(),
             peer: request.peer.clone(),
-            id: id.map(|value| Bytes::copy_from_slice(value.as_bytes())),
+            id: request.headers.get("x-request-id").cloned(),
         }
     }
 }

@@ -9,7 +9,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 
-import { commandLine, report } from "./compare.mjs";
+import { commandLine, report } from "./form_entries.mjs";
 
 const TIME_LIMIT_MS = 60_000;
 

@@ -1,33 +1,50 @@
-// What the readers of multipart/form-data share: the files they are to find, and the line that says what they found.
+// What the Node readers share: the files they are to find, and the line that says what they found.
 
 import crypto from "node:crypto";
 import fs from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
 
-const sha256 = (content) => crypto.createHash("sha256").update(content).digest("hex");
+/** The packages that scripts/test has installed. */
+export const installed = createRequire(path.join(process.env.AXON_TEST_ENV, "node", "package.json"));
 
-// The URL of a bundle and the directory that its files come from.
-export function commandLine() {
-  if (process.argv.length !== 4) {
-    console.error(`usage: node ${process.argv[1]} URL ROOT`);
-    process.exit(2);
-  }
-  return process.argv.slice(2);
-}
+/** The URL of a bundle and the directory that its files come from. */
+export const [url, root] = process.argv.slice(2);
+
+/** The names in the URL's query by their keys, as they are written there: for readers that see no Content-Location. */
+export const names = new Map(
+  new URL(url).search
+    .slice(1)
+    .split("&")
+    .map((pair) => pair.split("=")),
+);
 
 // A name is bytes, so not decodeURIComponent, which gives text.
-const bytes = (text) =>
-  Buffer.from(text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16))), "latin1");
+const decode = (text) =>
+  Buffer.from(text.replace(/%([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16))), "latin1");
 
-// Compares each {name, filename, length, sha256} with the file that the URL names in its place, prints one line of
-// JSON, and sets the exit code: 0 if all are the same.
-export function report(client, url, root, entries) {
-  const files = new URL(url).search.slice(1).split("&").map((pair) => pair.split("="));
-  const parts = entries.map(({ name, filename, length, sha256: hash }, index) => {
-    const [parameter, path] = files[index] ?? [];
-    const file = path && Buffer.concat([Buffer.from(root), Buffer.from("/"), bytes(path)]);
-    const same = name === parameter && hash === sha256(fs.readFileSync(file));
-    return { name, filename, length, same };
-  });
+/** A part that comes in pieces. */
+export class Part {
+  location;
+  length = 0;
+  same = false;
+  #hash = crypto.createHash("sha256");
+
+  take(data) {
+    this.#hash.update(data);
+    this.length += data.length;
+  }
+
+  /** Compares what came with the file at the location. */
+  end() {
+    const name = Buffer.concat([Buffer.from(root), Buffer.from("/"), decode(this.location)]);
+    const file = crypto.createHash("sha256").update(fs.readFileSync(name));
+    this.same = file.digest("hex") === this.#hash.digest("hex");
+  }
+}
+
+/** Prints one line of JSON; exit 0 if every part is its file. */
+export function report(client, parts) {
   console.log(JSON.stringify({ client, parts }));
-  process.exitCode = parts.length === files.length && parts.every((part) => part.same) ? 0 : 1;
+  process.exitCode = parts.every((part) => part.same) ? 0 : 1;
 }

@@ -4,7 +4,7 @@
 
 import crypto from "node:crypto";
 
-import { commandLine, report } from "./compare.mjs";
+import { commandLine, report } from "./form_entries.mjs";
 
 const [url, root] = commandLine();
 const answer = await fetch(url, { headers: { Accept: "multipart/form-data" }, signal: AbortSignal.timeout(30_000) });

@@ -32,6 +32,8 @@ struct Reader {
     script: &'static str,
     /// What runs the script.
     interpreter: PathBuf,
+    /// What the query says besides the files.
+    format: &'static str,
 }
 
 /// What a reader made of a bundle.
@@ -44,18 +46,27 @@ struct Reading {
 impl Reader {
     /// Python's standard library.
     fn email() -> Self {
-        Self { script: "email_reader.py", interpreter: python() }
+        Self { script: "email_reader.py", interpreter: python(), format: "" }
     }
 
     /// requests-toolbelt.
     fn toolbelt() -> Self {
-        Self { script: "toolbelt_reader.py", interpreter: python() }
+        Self { script: "toolbelt_reader.py", interpreter: python(), format: "" }
     }
 
-    /// The Dicer of @fastify/busboy.
+    /// The Dicer of @fastify/busboy, which takes any multipart type.
     fn dicer() -> Self {
-        installed("node/node_modules/@fastify/busboy");
-        Self { script: "dicer_reader.mjs", interpreter: program("node", "nodejs") }
+        Self { script: "dicer_reader.mjs", interpreter: node(), format: "" }
+    }
+
+    /// The Busboy on top of it, which takes form-data only.
+    fn busboy() -> Self {
+        Self { script: "busboy_reader.mjs", interpreter: node(), format: "&format=form-data" }
+    }
+
+    /// `Response.formData()`, as browsers have it.
+    fn fetch() -> Self {
+        Self { script: "fetch_reader.mjs", interpreter: node(), format: "&format=form-data" }
     }
 
     /// Lets it read a bundle and compare it with the files in `root`.
@@ -101,9 +112,14 @@ fn python() -> PathBuf {
     installed("venv/bin/python")
 }
 
+fn node() -> PathBuf {
+    installed("node/node_modules/@fastify/busboy");
+    program("node", "nodejs")
+}
+
 /// A bundle of all that readers stumble over: empty files, binary ones, line breaks at either end, names that are
 /// no text or hold line breaks, and a content that looks like the bundle's own boundary nearly to its end.
-fn awkward_bundle() -> (Stack, Vec<PathBuf>) {
+fn awkward_bundle(format: &str) -> (Stack, Vec<PathBuf>) {
     const LOOKALIKE: &str = "lookalike.bin";
     // The boundary depends on sizes and times, not on content: with both kept, it can be written into a file.
     let write = |site: &Site, content: &[u8]| {
@@ -121,7 +137,7 @@ fn awkward_bundle() -> (Stack, Vec<PathBuf>) {
     }
     let stack = Stack::start(site, &["--validators", "mtime"]);
     let boundary = |stack: &Stack| {
-        let answer = stack.nginx.connect().head(&target(&names));
+        let answer = stack.nginx.connect().head(&(target(&names) + format));
         let (_, boundary) = answer.header("content-type").expect("a type").split_once("boundary=").expect("a boundary");
         boundary.to_owned()
     };
@@ -141,8 +157,9 @@ fn target(names: &[PathBuf]) -> String {
 
 /// Every part is the file, in the order of the request.
 fn assert_reads_everything(reader: &Reader) {
-    let (stack, names) = awkward_bundle();
-    let reading = reader.read(&stack.nginx.url(&target(&names)), &stack.site.root());
+    let (stack, names) = awkward_bundle(reader.format);
+    let url = stack.nginx.url(&(target(&names) + reader.format));
+    let reading = reader.read(&url, &stack.site.root());
     for (part, name) in reading.parts.iter().zip(&names) {
         let len = fs::metadata(stack.site.path(name)).expect("a file").len();
         assert_eq!(*part, (name.as_os_str().as_bytes().to_vec(), len, true), "{}", reader.script);
@@ -156,7 +173,7 @@ fn assert_notices_a_difference(reader: &Reader) {
     let stack = Stack::awkward();
     let other = Site::awkward();
     other.write("b.txt", "abcdeF");
-    let url = stack.nginx.url(&stream_target(&["a.txt", "b.txt", "s65537.bin"]));
+    let url = stack.nginx.url(&(stream_target(&["a.txt", "b.txt", "s65537.bin"]) + reader.format));
     let reading = reader.read(&url, &other.root());
     assert!(!reading.success, "{}", reader.script);
     let same: Vec<bool> = reading.parts.iter().map(|(_, _, same)| *same).collect();
@@ -176,7 +193,19 @@ fn requests_toolbelt_reads_a_bundle() {
 }
 
 #[test]
-fn fastify_busboy_reads_a_bundle() {
+fn fastify_dicer_reads_a_bundle() {
     assert_reads_everything(&Reader::dicer());
     assert_notices_a_difference(&Reader::dicer());
+}
+
+#[test]
+fn fastify_busboy_reads_a_bundle_as_a_form() {
+    assert_reads_everything(&Reader::busboy());
+    assert_notices_a_difference(&Reader::busboy());
+}
+
+#[test]
+fn node_reads_a_bundle_as_a_form_by_itself() {
+    assert_reads_everything(&Reader::fetch());
+    assert_notices_a_difference(&Reader::fetch());
 }

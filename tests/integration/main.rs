@@ -2,12 +2,19 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
+//! | `bundle` | many files as one: lengths, order, identity, names, and one that cannot be served |
+//! | `cli` | `axon request`, the help and the environment |
 //! | `clients` | bundles read by Python, Node and Chromium, and answers judged by a linter |
 //! | `corpus` | packets as bytes, with their expected reading beside each |
+//! | `faults` | files that change, readers that stall, too many of something, a log that is stuck or gone |
 //! | `handler` | requests to answers, without a socket |
 //! | `harness` | a site of awkward files, a running daemon, nginx, raw clients, a strict multipart reader |
+//! | `log` | what a request leaves in the log |
 //! | `nginx` | through a real nginx with the project's nginx.conf |
+//! | `paths` | names that lead elsewhere, or nowhere, or to what is no file |
+//! | `protocol` | the uwsgi protocol: packets whole, in pieces, at their limits, and what only looks like one |
 //! | `representation` | ranges, conditions, shapes, lists: of real files, without a socket |
+//! | `sockets` | who may connect, what is at a socket's place, and how a daemon ends |
 //! | `transport` | one connection over sockets in memory that stall, trickle and break |
 //!
 //! A test that needs a program says so in its name's module; where the program is missing it is installed by
@@ -15,22 +22,17 @@
 
 #![allow(unreachable_pub, reason = "public within this binary")]
 
+mod bundle;
+mod cli;
 mod clients;
 mod corpus;
+mod faults;
 mod handler;
 mod harness;
+mod log;
 mod nginx;
+mod paths;
+mod protocol;
 mod representation;
+mod sockets;
 mod transport;
-
-#[test]
-fn smoke() {
-    let site = harness::Site::awkward();
-    let mut daemon = harness::Daemon::start(&site, &[]);
-    let idle = daemon.descriptors();
-    assert_eq!(daemon.get("/api/health").text(), "{\"status\":\"available\"}");
-    assert_eq!(daemon.get("/api/stream-files?file1=a.txt&file2=b.txt").parts().len(), 2);
-    daemon.assert_alive(idle);
-    daemon.signal("TERM");
-    assert!(daemon.wait().success());
-}

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `cache` | answers that nginx keeps, with the block of nginx.conf that is off by default |
 //! | `content` | what arrives: bytes, lengths, order of parts |
+//! | `partial` | ranges, conditions, a download that is taken up again |
 //! | `requests` | what is asked: methods, bodies, large heads, and what both logs say of it |
 //! | `faults` | what goes wrong meanwhile: a file that shrinks, a reader that stalls, a restart, a crowd |
 //! | `resume` | downloads that were cut and go on, conditions, HEAD, several ranges: with curl |
@@ -14,6 +15,7 @@
 mod cache;
 mod content;
 mod faults;
+mod partial;
 mod requests;
 mod resume;
 mod slices;

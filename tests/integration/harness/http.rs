@@ -120,8 +120,7 @@ impl HttpConnection {
         }
     }
 
-    /// How many bytes the answer at the front has, once its head is there. Every answer has a length but 304, which
-    /// has no content.
+    /// How many bytes the answer at the front has, once its head is there. Every answer has a length but 304.
     fn answer_len(&self, bodiless: bool) -> Option<usize> {
         let mut fields = [httparse::EMPTY_HEADER; 64];
         let mut head = httparse::Response::new(&mut fields);

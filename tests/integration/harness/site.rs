@@ -128,6 +128,11 @@ impl Site {
         path
     }
 
+    /// A relative directory so many levels deep, with long names.
+    pub fn deep(levels: usize) -> PathBuf {
+        std::iter::repeat_n("d".repeat(200), levels).collect()
+    }
+
     /// What a file in the root holds.
     pub fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
         fs::read(self.path(name)).expect("a file")

@@ -1,6 +1,6 @@
 //! What is asked: methods, bodies, large heads, and what both logs say of it.
 
-use std::thread;
+use std::{fs, thread};
 
 use serde_json::Value;
 
@@ -8,6 +8,9 @@ use crate::harness::{End, STREAM, Stack, curl, noise, stream_target};
 
 /// nginx's `client_max_body_size`.
 const MAX_BODY_LEN: usize = 1024 * 1024;
+
+/// Method, target, header fields and body of a request.
+type Asked<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a [u8]);
 
 /// Axon's own record of a request, by something that only its line contains.
 fn record(stack: &Stack, words: &[&str]) -> Value {
@@ -22,30 +25,41 @@ fn a_connection_serves_the_next_request_after_every_kind_of_answer() {
     let file = stream_target(&["s3000000.bin"]);
     let bundle = stream_target(&["a.txt", "empty.bin", "s65537.bin"]);
     let missing = stream_target(&["a.txt", "none.txt"]);
+    let etag = connection.get(&bundle).header("etag").expect("a validator").to_owned();
     let body = noise(200_000);
-    let kinds: [(&str, &str, &[u8], u16); 14] = [
-        ("GET", &file, b"", 200),
-        ("HEAD", &file, b"", 200),
-        ("GET", &bundle, b"", 200),
-        ("HEAD", &bundle, b"", 200),
-        ("GET", &missing, b"", 404),
-        ("HEAD", &missing, b"", 404),
-        ("GET", STREAM, b"", 400),
-        ("HEAD", STREAM, b"", 400),
-        ("GET", "/api/nothing", b"", 404),
-        ("HEAD", "/", b"", 404),
-        ("POST", "/api/health", &body, 405),
-        ("PUT", &file, &body, 405),
-        ("POST", &bundle, b"x", 415),
-        ("DELETE", &file, b"", 405),
+    let list = br#"{"files": ["a.txt", "b.txt"]}"#;
+    let json = ("Content-Type", "application/json");
+    let kinds: [(Asked<'_>, u16); 22] = [
+        (("GET", &file, &[], b""), 200),
+        (("HEAD", &file, &[], b""), 200),
+        (("GET", &bundle, &[], b""), 200),
+        (("HEAD", &bundle, &[], b""), 200),
+        (("POST", STREAM, &[json], list), 200),
+        (("GET", &file, &[("Range", "bytes=5-70000")], b""), 206),
+        (("GET", &bundle, &[("Range", "bytes=0-0,100-199")], b""), 206),
+        (("GET", &bundle, &[("If-None-Match", &etag)], b""), 304),
+        (("HEAD", &bundle, &[("If-None-Match", &etag)], b""), 304),
+        (("GET", STREAM, &[], b""), 400),
+        (("HEAD", STREAM, &[], b""), 400),
+        (("GET", &missing, &[], b""), 404),
+        (("HEAD", &missing, &[], b""), 404),
+        (("GET", "/api/nothing", &[], b""), 404),
+        (("HEAD", "/", &[], b""), 404),
+        (("POST", "/api/health", &[], &body), 405),
+        (("PUT", &file, &[], &body), 405),
+        (("DELETE", &file, &[], b""), 405),
+        (("GET", &file, &[("If-Match", "\"other\"")], b""), 412),
+        (("POST", &bundle, &[], &body), 415),
+        (("POST", STREAM, &[json], &body), 400),
+        (("GET", &file, &[("Range", "bytes=3000000-")], b""), 416),
     ];
-    for (method, target, body, status) in kinds {
-        let answer = connection.request(method, target, &[], body);
-        assert_eq!((answer.status, answer.end), (status, End::Open), "{method} {target}");
-        if method == "HEAD" {
-            assert!(answer.body.is_empty() && answer.content_length() > 0, "{method} {target}");
+    for ((method, target, fields, body), status) in kinds {
+        let answer = connection.request(method, target, fields, body);
+        assert_eq!((answer.status, answer.end), (status, End::Open), "{method} {target} {fields:?}");
+        if method == "HEAD" || status == 304 {
+            assert!(answer.body.is_empty(), "{method} {target} {fields:?}");
         } else {
-            assert_eq!(answer.content_length(), answer.body.len() as u64, "{method} {target}");
+            assert_eq!(answer.content_length(), answer.body.len() as u64, "{method} {target} {fields:?}");
         }
         // Were a byte missing or left over, this would not be the next answer.
         let next = connection.get("/api/health");
@@ -90,11 +104,11 @@ fn two_hundred_bodies_that_nobody_reads_are_answered_each() {
 fn other_methods_are_refused() {
     let stack = Stack::awkward();
     let mut connection = stack.nginx.connect();
+    let file = stream_target(&["a.txt"]);
     for method in ["PUT", "DELETE", "OPTIONS", "PATCH", "FOO"] {
-        for (target, allow) in [(stream_target(&["a.txt"]), "GET, HEAD, POST"), ("/api/health".to_owned(), "GET, HEAD")]
-        {
-            let answer = connection.request(method, &target, &[], b"");
-            assert_eq!(answer.header("allow"), Some(allow), "{method} {target}");
+        for (target, allowed) in [(&file[..], "GET, HEAD, POST"), ("/api/health", "GET, HEAD")] {
+            let answer = connection.request(method, target, &[], b"");
+            assert_eq!(answer.header("allow"), Some(allowed), "{method} {target}");
             answer.problem(405);
         }
     }
@@ -121,6 +135,34 @@ fn large_heads_pass_up_to_what_the_configuration_allows() {
     assert_eq!(stack.nginx.connect().get(&target(20 * 1024)).status, 414);
     let three = [("X-Pad1", &field[..]), ("X-Pad2", &field), ("X-Pad3", &field)];
     assert_eq!(stack.nginx.connect().request("GET", &target(20_000), &three, b"").status, 400);
+}
+
+#[test]
+fn a_list_that_is_longer_than_a_url_comes_as_a_body() {
+    let stack = Stack::awkward();
+    // Each name is another spelling of the same file, so that the whole is longer than what nginx keeps in memory.
+    let names: Vec<String> = (0..1000).map(|index| format!("{}b.txt", "./".repeat(100 + index % 100))).collect();
+    let list = serde_json::json!({ "files": names }).to_string();
+    assert!(list.len() > 200_000 && list.len() < MAX_BODY_LEN);
+    let json = [("Content-Type", "application/json")];
+    let mut connection = stack.nginx.connect();
+    let answer = connection.request("POST", STREAM, &json, list.as_bytes());
+    let parts = answer.parts();
+    assert_eq!(parts.len(), 1000);
+    assert!(parts.iter().all(|part| part.body == b"abcdef"));
+
+    // A short one gives the same bytes as the query.
+    let answer = connection.request("POST", STREAM, &json, br#"{"files": ["a.txt", "s1.bin"]}"#);
+    assert!(answer.body == connection.get(&stream_target(&["a.txt", "s1.bin"])).body);
+    // curl sends this one in chunks, which nginx undoes, after asking whether it may.
+    let url = stack.nginx.url(STREAM);
+    let file = stack.site.beside("list.json");
+    fs::write(&file, &list).expect("a file");
+    let data = format!("@{}", file.display());
+    let fields = ["Content-Type: application/json", "Transfer-Encoding: chunked", "Expect: 100-continue"];
+    let fields = fields.iter().flat_map(|field| ["--header", field]);
+    let arguments: Vec<&str> = fields.chain(["--data-binary", &data, &url]).collect();
+    assert_eq!(curl(&arguments).answer.parts().len(), 1000);
 }
 
 #[test]

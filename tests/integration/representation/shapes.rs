@@ -76,10 +76,11 @@ fn shapes_have_tags_and_bytes_of_their_own() {
         let parts = crate::harness::read_multipart(&bytes(&answer.body), field(answer, "content-type"));
         assert_eq!(parts.iter().map(|part| part.body.len()).collect::<Vec<_>>(), [17, 300]);
         let disposition = parts[1].header("content-disposition").expect("a disposition");
-        match field(answer, "content-type").starts_with("multipart/form-data") {
-            true => assert_eq!(disposition, "form-data; name=\"file2\"; filename=\"f4\""),
-            false => assert_eq!(disposition, "inline; filename=\"f4\""),
-        }
+        let is_form = field(answer, "content-type").starts_with("multipart/form-data");
+        assert_eq!(
+            disposition,
+            if is_form { "form-data; name=\"file2\"; filename=\"f4\"" } else { "inline; filename=\"f4\"" }
+        );
     }
     assert!(field(&answers[2], "content-type").ends_with("; type=\"application/octet-stream\""));
 }
