@@ -11,7 +11,7 @@ mod service;
 mod validators;
 
 pub use decision::{Decision, Validators, decide};
-pub use negotiation::preferred;
+pub use negotiation::{Offer, preferred};
 pub use problem::{FileProblem, Problem};
 pub use range::MAX_RANGES;
 pub use representation::Representation;
