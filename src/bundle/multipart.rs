@@ -68,7 +68,7 @@ impl Part {
     pub fn problem(parameter: Bytes, path: Bytes, problem: &Problem, key: &FingerprintKey) -> Self {
         let text = problem.to_json();
         let representation = Representation {
-            etag: ETag::from_token(&key.token("problem", text.as_bytes())),
+            etag: ETag::of(&key.token("problem", text.as_bytes())),
             body: Body::from(Bytes::from(text)),
             media_type: Problem::MEDIA_TYPE,
             modified: None,
@@ -92,11 +92,11 @@ pub fn bundle(parts: Vec<Part>, shape: Shape, key: &FingerprintKey) -> Represent
     }
     let boundary = key.token(shape.subtype(), &heads);
     let (modified, last_modified) = newest(&parts);
-    let media_type = shape.media_type(&boundary, parts.first());
+    let media_type = shape.media_type(boundary.as_str(), parts.first());
     Representation {
-        body: assemble(parts, &heads, &ends, &boundary),
+        body: assemble(parts, &heads, &ends, boundary.as_str()),
         media_type,
-        etag: ETag::from_token(&boundary),
+        etag: ETag::of(&boundary),
         modified,
         last_modified,
         dated_exactly: false,

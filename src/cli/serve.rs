@@ -22,7 +22,7 @@ use crate::{
 ///
 /// Durations are 500ms, 10s, 5m or 1h, a bare number is seconds; sizes are bytes, 64k, 1m or 2g.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLE, allow_negative_numbers = true)]
 pub struct ServeArguments {
     /// The directory to serve; no file outside it is ever opened. Example: --root /srv/files
     #[arg(long, env = "AXON_ROOT", value_name = "DIR")]

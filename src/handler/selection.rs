@@ -1,5 +1,7 @@
 //! Which files a request asks for, and how.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::StatusCode;
 
@@ -105,7 +107,7 @@ pub(super) fn parse_format(text: &[u8]) -> Result<Shape, Problem> {
 }
 
 /// Reads a query: the files in its order.
-pub(super) fn from_query(query: &[u8], options: &HandlerOptions) -> Result<Selection, Problem> {
+pub(super) fn from_query(query: &Bytes, options: &HandlerOptions) -> Result<Selection, Problem> {
     let mut selection = Selection { files: Vec::with_capacity(2), format: None, on_missing: OnMissing::Fail };
     let mut seen: [bool; 2] = [false; 2];
     for pair in decode_form(query) {
@@ -127,14 +129,21 @@ pub(super) fn from_query(query: &[u8], options: &HandlerOptions) -> Result<Selec
             name if name.len() > MAX_PARAMETER_LEN => {
                 return Err(bad_request(format!("a parameter's name is longer than {MAX_PARAMETER_LEN} bytes")));
             }
-            name => {
-                let parameter = Bytes::copy_from_slice(name);
-                let wanted = Wanted::new(parameter, Bytes::copy_from_slice(&value), options);
+            _ => {
+                let wanted = Wanted::new(shared(query, parameter), shared(query, value), options);
                 selection.push(wanted, options)?;
             }
         }
     }
     selection.or_empty("no file is named; add ?file1=NAME and, for a bundle, &file2=NAME")
+}
+
+/// What was decoded, as a piece of the query where nothing had to be.
+fn shared(query: &Bytes, decoded: Cow<'_, [u8]>) -> Bytes {
+    match decoded {
+        Cow::Borrowed(piece) => query.slice_ref(piece),
+        Cow::Owned(bytes) => bytes.into(),
+    }
 }
 
 fn once(seen: &mut bool, name: &str) -> Result<(), Problem> {
@@ -169,7 +178,8 @@ mod tests {
     fn select(query: &str) -> Result<Vec<(String, String)>, String> {
         let options = HandlerOptions { max_files: 3, ..HandlerOptions::default() };
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-        let selection = from_query(query.as_bytes(), &options).map_err(|problem| problem.to_json())?;
+        let selection =
+            from_query(&Bytes::copy_from_slice(query.as_bytes()), &options).map_err(|problem| problem.to_json())?;
         let file = |file: Wanted| {
             let key = file.key.map_or_else(|(_, detail)| detail.to_owned(), |key| text(key.as_bytes()));
             (text(&file.parameter), key)
@@ -219,8 +229,10 @@ mod tests {
 
     #[test]
     fn a_format_is_one_that_exists() {
-        let format =
-            |query: &str| from_query(query.as_bytes(), &HandlerOptions::default()).map(|selection| selection.format);
+        let format = |query: &str| {
+            from_query(&Bytes::copy_from_slice(query.as_bytes()), &HandlerOptions::default())
+                .map(|selection| selection.format)
+        };
         assert_eq!(format("file=a"), Ok(None));
         assert_eq!(format("file=a&format=mixed"), Ok(Some(Shape::Mixed)));
         assert_eq!(format("format=form-data&file=a"), Ok(Some(Shape::FormData)));

@@ -13,7 +13,7 @@ use crate::{
         list,
         selection::{self, FileFailure, OnMissing, Selection, Wanted},
     },
-    message::{self, FileProblem, Problem, Representation, Request, Response, Stamp},
+    message::{self, FileProblem, Offer, Problem, Representation, Request, Response, Stamp},
     store::{Entry, OpenError, media_type},
 };
 
@@ -128,21 +128,23 @@ struct Failed {
 /// The shape that the client likes best; None for one file as itself.
 fn negotiated(request: &Request, parts: &[Part]) -> Option<Shape> {
     let accept = request.header(header::ACCEPT);
-    let shapes = Shape::ALL.map(Shape::essence);
+    let shapes = |only_by_name| Shape::ALL.map(|shape| Offer { media_type: shape.essence(), only_by_name });
     let [only] = parts else {
-        let liked = message::preferred(accept, &shapes).unwrap_or(0);
+        let liked = message::preferred(accept, &shapes(false)).unwrap_or(0);
         return Some(Shape::ALL[liked]);
     };
-    let itself = only.representation.media_type.to_str().unwrap_or_default();
-    let offers: Vec<_> = std::iter::once(itself).chain(shapes).collect();
-    let liked = message::preferred(accept, &offers).unwrap_or(0);
+    // A bundle of one is for a client that names multipart/something.
+    let media_type = only.representation.media_type.to_str().unwrap_or_default();
+    let itself = Offer { media_type, only_by_name: false };
+    let [mixed, form_data, related] = shapes(true);
+    let liked = message::preferred(accept, &[itself, mixed, form_data, related]).unwrap_or(0);
     liked.checked_sub(1).map(|liked| Shape::ALL[liked])
 }
 
 /// One file as itself.
 fn alone(part: Part) -> Representation {
     let disposition = bundle::inline(part.filename.as_deref());
-    let disposition = HeaderValue::from_str(&disposition).expect("a disposition is visible ASCII");
+    let disposition = HeaderValue::try_from(disposition).expect("a disposition is visible ASCII");
     part.representation.with_header(header::CONTENT_DISPOSITION, disposition)
 }
 

@@ -11,11 +11,11 @@ mod service;
 mod validators;
 
 pub use decision::{Decision, Validators, decide};
-pub use negotiation::preferred;
+pub use negotiation::{Offer, preferred};
 pub use problem::{FileProblem, Problem};
 pub use range::MAX_RANGES;
 pub use representation::Representation;
 pub use request::Request;
 pub use response::Response;
 pub use service::Service;
-pub use validators::{ETag, FingerprintKey, Stamp, Timestamp};
+pub use validators::{ETag, FingerprintKey, Stamp, Timestamp, Token};

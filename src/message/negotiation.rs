@@ -4,8 +4,9 @@
 ///
 /// An offer is liked as the most specific range that covers it says. Of offers liked equally the one that was named
 /// more specifically wins, then the earlier one; so without the field, or with `*/*`, it is the first. Offers are
-/// media types; their parameters do not count, and a range with parameters of its own covers nothing here.
-pub fn preferred(accept: Option<&[u8]>, offers: &[&str]) -> Option<usize> {
+/// media types. Parameters do not count on either side, but for `q`: a client that writes
+/// `multipart/related; type="text/html"` is given multipart/related.
+pub fn preferred(accept: Option<&[u8]>, offers: &[Offer<'_>]) -> Option<usize> {
     let Some(accept) = accept.filter(|accept| !accept.trim_ascii().is_empty()) else {
         return (!offers.is_empty()).then_some(0);
     };
@@ -22,6 +23,15 @@ pub fn preferred(accept: Option<&[u8]>, offers: &[&str]) -> Option<usize> {
     best.map(|(position, _)| position)
 }
 
+/// A form that an answer can have.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// Its media type.
+    pub media_type: &'a str,
+    /// Whether it is given only to a client that names its main type: then `*/*` does not cover it.
+    pub only_by_name: bool,
+}
+
 /// One element of an Accept field.
 struct MediaRange<'a> {
     main: &'a [u8],
@@ -31,26 +41,27 @@ struct MediaRange<'a> {
 }
 
 impl<'a> MediaRange<'a> {
-    /// None for what is no media range, and for one whose parameters ask for more than a type.
+    /// None for what is no media range.
     fn parse(element: &'a [u8]) -> Option<Self> {
         let mut pieces = element.split(|&b| b == b';').map(<[u8]>::trim_ascii);
         let range = pieces.next()?;
         let slash = range.iter().position(|&b| b == b'/')?;
         let mut quality = 1000;
-        for parameter in pieces.filter(|piece| !piece.is_empty()) {
-            let (b"q=" | b"Q=", value) = parameter.split_at_checked(2)? else { return None };
-            quality = parse_quality(value)?;
+        for parameter in pieces {
+            if let Some((b"q=" | b"Q=", value)) = parameter.split_at_checked(2) {
+                quality = parse_quality(value)?;
+            }
         }
         Some(Self { main: &range[..slash], sub: &range[slash + 1..], quality })
     }
 
     /// How specifically it covers a type: 2 by name, 1 by `type/*`, 0 by `*/*`.
-    fn specificity(&self, offer: &str) -> Option<u8> {
-        let offer = offer.split(';').next().unwrap_or(offer).trim_ascii();
-        let (main, sub) = offer.split_once('/')?;
+    fn specificity(&self, offer: &Offer<'_>) -> Option<u8> {
+        let essence = offer.media_type.split(';').next()?.trim_ascii();
+        let (main, sub) = essence.split_once('/')?;
         let same_main = self.main.eq_ignore_ascii_case(main.as_bytes());
         match (self.main, self.sub) {
-            (b"*", b"*") => Some(0),
+            (b"*", b"*") => (!offer.only_by_name).then_some(0),
             (_, b"*") if same_main => Some(1),
             (_, name) if same_main && name.eq_ignore_ascii_case(sub.as_bytes()) => Some(2),
             _ => None,
@@ -82,7 +93,15 @@ fn parse_quality(value: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    const OFFERS: [&str; 3] = ["multipart/mixed", "multipart/form-data", "multipart/related"];
+    fn always(media_type: &str) -> Offer<'_> {
+        Offer { media_type, only_by_name: false }
+    }
+
+    fn by_name(media_type: &str) -> Offer<'_> {
+        Offer { media_type, only_by_name: true }
+    }
+
+    const SHAPES: [&str; 3] = ["multipart/mixed", "multipart/form-data", "multipart/related"];
 
     #[test]
     fn the_field_decides_and_the_first_offer_otherwise() {
@@ -105,27 +124,32 @@ mod tests {
             ("*/*;q=0", None),
             ("multipart/form-data;q=2", None),
             ("multipart/form-data;q=0.1234", None),
-            ("multipart/form-data;boundary=x", None),
+            ("multipart/form-data;boundary=x", Some("form-data")),
+            ("multipart/related; type=\"text/html\"; q=0.5", Some("related")),
             ("multipart", None),
             (",;,/,", None),
         ] {
-            let found =
-                preferred(Some(accept.as_bytes()), &OFFERS).map(|at| OFFERS[at].trim_start_matches("multipart/"));
+            let found = preferred(Some(accept.as_bytes()), &SHAPES.map(always))
+                .map(|at| SHAPES[at].trim_start_matches("multipart/"));
             assert_eq!(found, expected, "{accept}");
         }
-        assert_eq!(preferred(None, &OFFERS), Some(0));
+        assert_eq!(preferred(None, &SHAPES.map(always)), Some(0));
         assert_eq!(preferred(None, &[]), None);
     }
 
     #[test]
     fn a_file_is_preferred_as_itself_unless_a_bundle_is_asked_for() {
-        let offers = ["text/html; charset=utf-8", OFFERS[0], OFFERS[1]];
+        let offers = [always("text/html; charset=utf-8"), by_name(SHAPES[0]), by_name(SHAPES[1])];
         for (accept, expected) in [
             ("*/*", Some(0)),
             ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Some(0)),
             ("multipart/form-data", Some(2)),
             ("multipart/*", Some(1)),
             ("image/png", None),
+            ("text/html;q=0.5, */*", Some(0)),
+            ("text/html;q=0.9, */*;q=0.95", Some(0)),
+            ("text/html;q=0, */*", None),
+            ("text/html;q=0.5, multipart/form-data", Some(2)),
         ] {
             assert_eq!(preferred(Some(accept.as_bytes()), &offers), expected, "{accept}");
         }

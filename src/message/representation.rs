@@ -149,5 +149,5 @@ fn byteranges_type(boundary: &str) -> HeaderValue {
 
 /// A date in the form every recipient reads (RFC 9110 §5.6.7).
 fn http_date(time: SystemTime) -> HeaderValue {
-    HeaderValue::from_str(&httpdate::fmt_http_date(time)).expect("a date is visible ASCII")
+    HeaderValue::try_from(httpdate::fmt_http_date(time)).expect("a date is visible ASCII")
 }

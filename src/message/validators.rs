@@ -64,11 +64,11 @@ impl FingerprintKey {
         for time in [Some(stamp.modified), stamp.changed].into_iter().flatten() {
             hash.update(&time.secs.to_le_bytes()).update(&time.nanos.to_le_bytes());
         }
-        ETag::from_token(&token(&hash))
+        ETag::of(&token(&hash))
     }
 
-    /// An unguessable token of 32 characters of `[0-9a-f]` (128 bits) that stands for `purpose` and `content`.
-    pub fn token(&self, purpose: &str, content: &[u8]) -> String {
+    /// An unguessable token that stands for `purpose` and `content`.
+    pub fn token(&self, purpose: &str, content: &[u8]) -> Token {
         let mut hash = blake3::Hasher::new_keyed(&self.0);
         // The purpose ends in a byte that no purpose contains: two pairs cannot run together.
         hash.update(purpose.as_bytes()).update(b"\0").update(content);
@@ -82,18 +82,33 @@ impl std::fmt::Debug for FingerprintKey {
     }
 }
 
+/// 32 characters of `[0-9a-f]`, 128 bits that nobody can guess.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Token([u8; Self::LEN]);
+
+impl Token {
+    /// Length in bytes.
+    pub const LEN: usize = 32;
+
+    /// The characters.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
 /// A strong entity tag, with its quotes (RFC 9110 §8.8.3).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ETag(HeaderValue);
 
 impl ETag {
-    /// Quotes a token.
+    /// The tag that is this token.
     ///
     /// # Panics
-    /// Where the token holds anything but visible ASCII without quotes.
-    pub fn from_token(token: &str) -> Self {
-        assert!(token.bytes().all(|b| b.is_ascii_graphic() && b != b'"'), "not a token: {token:?}");
-        Self(HeaderValue::from_str(&format!("\"{token}\"")).expect("visible ASCII is a header value"))
+    /// Never: a token is visible ASCII.
+    pub fn of(token: &Token) -> Self {
+        let mut quoted = [b'"'; Token::LEN + 2];
+        quoted[1..=Token::LEN].copy_from_slice(&token.0);
+        Self(HeaderValue::from_bytes(&quoted).expect("a token is visible ASCII"))
     }
 
     /// The tag as it is sent, with quotes.
@@ -108,10 +123,15 @@ impl ETag {
 }
 
 /// The first 128 bits in hex.
-fn token(hash: &blake3::Hasher) -> String {
-    let mut hex = hash.finalize().to_hex().to_string();
-    hex.truncate(32);
-    hex
+fn token(hash: &blake3::Hasher) -> Token {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let hash = hash.finalize();
+    let mut token = [0; Token::LEN];
+    for (pair, byte) in token.chunks_exact_mut(2).zip(hash.as_bytes()) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 0xf)];
+    }
+    Token(token)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use rustix::{
@@ -25,6 +26,10 @@ use crate::transport::Address;
 /// How many connections may wait to be accepted. A full queue means an instant 502 in nginx, so it is
 /// long; the kernel cuts it to `net.core.somaxconn` (4,096 since Linux 5.4).
 const BACKLOG: i32 = 4096;
+
+/// How often a lock is tried for, and how long in between: two seconds, far longer than a bind takes.
+const LOCK_TRIES: usize = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Who may connect to a unix socket.
 #[derive(Clone, Debug)]
@@ -187,12 +192,23 @@ fn clear_place(address: &Address, path: &Path) -> Result<(), ListenError> {
     }
 }
 
-/// A lock on the directory that holds `path`, until it is dropped.
-fn lock_directory(path: &Path) -> io::Result<OwnedFd> {
+/// A lock on the directory that holds `path`, until it is dropped; None where we may not read the directory.
+fn lock_directory(path: &Path) -> io::Result<Option<OwnedFd>> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let directory = rustix::fs::open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
-    Ok(directory)
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = match rustix::fs::open(directory, flags, Mode::empty()) {
+        // A directory that may be written to and not be read: then without the lock.
+        Err(Errno::ACCESS) => return Ok(None),
+        opened => opened?,
+    };
+    // Others hold it for as long as a bind takes. Whoever holds it longer is not one of us.
+    for _ in 0..LOCK_TRIES {
+        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN) => std::thread::sleep(LOCK_PAUSE),
+            locked => return locked.map(|()| Some(directory)).map_err(Into::into),
+        }
+    }
+    Err(io::Error::other("another process holds a lock on it"))
 }
 
 fn stream_socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {

@@ -3,7 +3,9 @@
 use std::{
     io,
     os::fd::OwnedFd,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    task::{Context, Waker},
     time::{Duration, Instant},
 };
 
@@ -178,7 +180,14 @@ impl<V: Service + 'static> Connections<V> {
             // Heads and ends of answers must not wait for acknowledgements. Best effort: it only costs time.
             let _ = sockopt::set_tcp_nodelay(&accepted, true);
         }
-        tokio::spawn(self.tracker.track_future(Arc::clone(self).connection(accepted, permit)));
+        let mut connection = Box::pin(Arc::clone(self).connection(accepted, permit));
+        // Most are over before they have to wait: those need no task. One that panics is gone, as a task would be.
+        let mut first_turn = Context::from_waker(Waker::noop());
+        let polled = catch_unwind(AssertUnwindSafe(|| connection.as_mut().poll(&mut first_turn)));
+        if polled.is_ok_and(|polled| polled.is_pending()) {
+            // A task polls at least once more, and from then on is woken.
+            tokio::spawn(self.tracker.track_future(connection));
+        }
     }
 
     async fn connection(self: Arc<Self>, accepted: OwnedFd, _permit: OwnedSemaphorePermit) {

@@ -38,7 +38,7 @@ impl Key {
     ///
     /// With `dotfiles` false, a component that starts with a dot is refused, whether or not there is such a
     /// file.
-    pub fn parse(name: &[u8], dotfiles: bool) -> Result<Self, KeyError> {
+    pub fn parse(name: &Bytes, dotfiles: bool) -> Result<Self, KeyError> {
         if name.is_empty() {
             return Err(KeyError::Empty);
         }
@@ -48,20 +48,18 @@ impl Key {
         if name.contains(&0) {
             return Err(KeyError::Nul);
         }
-        let mut path = Vec::with_capacity(name.len());
-        for component in name.split(|&b| b == b'/').filter(|c| !matches!(*c, b"" | b".")) {
-            if !dotfiles && component.starts_with(b".") && component != b".." {
-                return Err(KeyError::Hidden);
-            }
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(component);
+        let dropped = |component: &&[u8]| matches!(*component, b"" | b".");
+        let components = || name.split(|&b| b == b'/');
+        let hidden = |component: &[u8]| component.starts_with(b".") && component != b"..";
+        if !dotfiles && components().filter(|c| !dropped(c)).any(hidden) {
+            return Err(KeyError::Hidden);
         }
-        if path.is_empty() {
-            path.push(b'.'); // the root itself, which is no regular file
+        if !components().any(|component| dropped(&component)) {
+            return Ok(Self(name.clone())); // nearly always: no copy
         }
-        Ok(Self(path.into()))
+        let kept: Vec<&[u8]> = components().filter(|c| !dropped(c)).collect();
+        // What names nothing is the root itself, which is no regular file.
+        Ok(Self(if kept.is_empty() { Bytes::from_static(b".") } else { kept.join(&b'/').into() }))
     }
 
     /// The whole name.
@@ -91,7 +89,7 @@ mod tests {
     use super::*;
 
     fn parse(name: &[u8]) -> Result<String, KeyError> {
-        Key::parse(name, false).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned())
+        Key::parse(&Bytes::copy_from_slice(name), false).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned())
     }
 
     #[test]
@@ -114,7 +112,7 @@ mod tests {
     fn hidden_names_are_refused_unless_asked_for() {
         for name in [".env", "sub/.git/config", "./.a", "...", "..a"] {
             assert_eq!(parse(name.as_bytes()), Err(KeyError::Hidden), "{name}");
-            assert!(Key::parse(name.as_bytes(), true).is_ok(), "{name}");
+            assert!(Key::parse(&Bytes::from(name), true).is_ok(), "{name}");
         }
     }
 

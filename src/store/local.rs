@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     fn keys(names: &[&str]) -> Vec<Key> {
-        names.iter().map(|name| Key::parse(name.as_bytes(), true).expect("a name")).collect()
+        names.iter().map(|name| Key::parse(&Bytes::copy_from_slice(name.as_bytes()), true).expect("a name")).collect()
     }
 
     async fn open(store: &Store, name: &str) -> Result<Entry, OpenError> {

@@ -104,9 +104,16 @@ struct Escaped<'a>(&'a [u8]);
 impl Display for Escaped<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let cut = &self.0[..self.0.len().min(MAX_LOGGED_LEN)];
-        for (index, word) in cut.split(|&b| b == b' ').enumerate() {
-            f.write_str(if index == 0 { "" } else { "\\x20" })?;
-            Display::fmt(&word.escape_ascii(), f)?;
+        let plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\'' | b'\\');
+        match std::str::from_utf8(cut) {
+            // Nearly always: in one piece.
+            Ok(text) if cut.iter().all(plain) => f.write_str(text)?,
+            _ => {
+                for (index, word) in cut.split(|&b| b == b' ').enumerate() {
+                    f.write_str(if index == 0 { "" } else { "\\x20" })?;
+                    Display::fmt(&word.escape_ascii(), f)?;
+                }
+            }
         }
         if cut.len() < self.0.len() { f.write_str("...") } else { Ok(()) }
     }

@@ -5,8 +5,7 @@
 
 use std::{
     cell::RefCell,
-    error::Error,
-    fmt::{self, Debug, Display, Write},
+    fmt::{self, Debug, Write},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -35,7 +34,9 @@ where
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         out.write_str("{\"timestamp\":\"")?;
         write_timestamp(&mut out, SystemTime::now())?;
-        write!(out, "\",\"level\":\"{}\"", event.metadata().level())?;
+        out.write_str("\",\"level\":\"")?;
+        out.write_str(event.metadata().level().as_str())?;
+        out.write_char('"')?;
         let mut fields = Fields { out: &mut out, result: Ok(()) };
         event.record(&mut fields);
         fields.result?;
@@ -60,7 +61,12 @@ fn write_timestamp(out: &mut Writer<'_>, now: SystemTime) -> fmt::Result {
             text.truncate(WHOLE_SECONDS_LEN);
             *second = since_epoch.as_secs();
         }
-        write!(out, "{text}.{:06}Z", since_epoch.subsec_micros())
+        out.write_str(text)?;
+        // A leading one keeps the zeros behind it.
+        let mut fraction = itoa::Buffer::new();
+        out.write_char('.')?;
+        out.write_str(&fraction.format(1_000_000 + since_epoch.subsec_micros())[1..])?;
+        out.write_char('Z')
     })
 }
 
@@ -73,43 +79,44 @@ struct Fields<'a, 'w> {
 impl Fields<'_, '_> {
     fn write(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
         if self.result.is_ok() {
-            // A field's name is an identifier of our own code.
-            self.result = write!(self.out, ",\"{}\":", field.name()).and_then(|()| value(self.out));
+            self.result = write_name(self.out, field.name()).and_then(|()| value(self.out));
         }
     }
+}
 
-    fn write_text(&mut self, field: &Field, text: impl Display) {
-        self.write(field, |out| {
-            out.write_char('"')?;
-            write!(Escape(out), "{text}")?;
-            out.write_char('"')
-        });
+/// A field's name is an identifier of our own code: nothing to escape.
+fn write_name(out: &mut Writer<'_>, name: &str) -> fmt::Result {
+    for piece in [",\"", name, "\":"] {
+        out.write_str(piece)?;
     }
+    Ok(())
+}
+
+fn quoted(out: &mut Writer<'_>, text: impl FnOnce(&mut Escape<'_, Writer<'_>>) -> fmt::Result) -> fmt::Result {
+    out.write_char('"')?;
+    text(&mut Escape(out))?;
+    out.write_char('"')
 }
 
 impl Visit for Fields<'_, '_> {
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.write(field, |out| write!(out, "{value}"));
+        self.write(field, |out| out.write_str(itoa::Buffer::new().format(value)));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.write(field, |out| write!(out, "{value}"));
+        self.write(field, |out| out.write_str(itoa::Buffer::new().format(value)));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.write(field, |out| write!(out, "{value}"));
+        self.write(field, |out| out.write_str(if value { "true" } else { "false" }));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.write_text(field, value);
-    }
-
-    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        self.write_text(field, value);
+        self.write(field, |out| quoted(out, |out| out.write_str(value)));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.write_text(field, format_args!("{value:?}"));
+        self.write(field, |out| quoted(out, |out| write!(out, "{value:?}")));
     }
 }
 

@@ -35,6 +35,10 @@ const SENDFILE_MIN_LEN: u64 = 16 * 1024 + 1;
 /// file in memory is always ready: without a bound it would starve them.
 const CALLS_PER_TURN: u32 = 16;
 
+/// For how much of a file one question is asked whether it is in memory. What the kernel forgets it forgets from one
+/// end, and what it fetches it fetches in windows of some 128 KiB: the two ends of a stretch speak for it.
+const WARM_STRETCH_LEN: u64 = 256 * 1024;
+
 /// How far ahead of a read that had to wait for the disk the kernel is asked to fetch.
 const READ_AHEAD_LEN: u64 = 1024 * 1024;
 
@@ -92,8 +96,15 @@ struct Sender<'a, S> {
     /// Off once the kernel said that it cannot.
     sendfile: bool,
     /// The file that is being sent, so that it is opened once.
-    open: Option<(Arc<dyn Content>, Arc<OwnedFd>)>,
+    open: Option<Open>,
     calls: u32,
+}
+
+struct Open {
+    content: Arc<dyn Content>,
+    descriptor: Arc<OwnedFd>,
+    /// Up to this offset the file was in memory when it was last looked at.
+    warm_until: u64,
 }
 
 /// What one attempt came to.
@@ -112,11 +123,7 @@ impl<S: Socket> Sender<'_, S> {
         loop {
             let attempt = match body.front() {
                 Some(Segment::File(range)) if self.sendfile && range.len >= SENDFILE_MIN_LEN => {
-                    match self.descriptor(range) {
-                        Ok(descriptor) => self.send_file(range, &descriptor).await?,
-                        Err(ContentError::WouldWait) => Attempt::Cold,
-                        Err(error) => return Err(content_error(range, error)),
-                    }
+                    self.send_file(range).await?
                 }
                 _ => self.send_gathered(body).await?,
             };
@@ -135,18 +142,30 @@ impl<S: Socket> Sender<'_, S> {
     }
 
     /// One `sendfile`, unless it would have to wait for the disk.
-    async fn send_file(&mut self, range: &FileRange, descriptor: &OwnedFd) -> Result<Attempt, SendError> {
+    async fn send_file(&mut self, range: &FileRange) -> Result<Attempt, SendError> {
+        let descriptor = match open_now(range, self.open.as_ref()) {
+            Ok(descriptor) => descriptor,
+            Err(ContentError::WouldWait) => return Ok(Attempt::Cold),
+            Err(error) => return Err(content_error(range, error)),
+        };
+        let still_warm = self.open.as_ref().filter(|open| Arc::ptr_eq(&open.content, &range.content));
+        let mut warm_until = still_warm.map_or(0, |open| open.warm_until);
         let count = range.len.min(self.options.chunk_size as u64) as usize;
-        self.attempt(|| {
-            // If a chunk's last byte is in memory, so is the rest: the kernel fetches forwards.
-            match read_cached(descriptor, &mut [0], range.offset + count as u64 - 1) {
-                Ok(0) => return Ok(Attempt::Failed(shrunk(range, descriptor))),
-                Ok(_) => {}
-                Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(Attempt::Cold),
-                Err(error) => return Ok(Attempt::Failed(content_error(range, ContentError::Io(error.into())))),
+        let attempt = self.attempt(|| {
+            if range.offset + count as u64 > warm_until {
+                let stretch = range.len.min(WARM_STRETCH_LEN.max(count as u64));
+                for offset in [range.offset, range.offset + stretch - 1] {
+                    match read_cached(&descriptor, &mut [0], offset) {
+                        Ok(0) => return Ok(Attempt::Failed(shrunk(range, &descriptor))),
+                        Ok(_) => {}
+                        Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(Attempt::Cold),
+                        Err(error) => return Ok(Attempt::Failed(content_error(range, ContentError::Io(error.into())))),
+                    }
+                }
+                warm_until = range.offset + stretch;
             }
             match self.socket.send_file(descriptor.as_fd(), range.offset, count) {
-                Ok(0) => Ok(Attempt::Failed(shrunk(range, descriptor))),
+                Ok(0) => Ok(Attempt::Failed(shrunk(range, &descriptor))),
                 Ok(count) => Ok(Attempt::Sent(count)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => Ok(Attempt::NoSendfile),
@@ -154,11 +173,17 @@ impl<S: Socket> Sender<'_, S> {
                     _ if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
                         Ok(Attempt::Failed(content_error(range, ContentError::Io(error))))
                     }
-                    _ => Err(error),
+                    _ => {
+                        // Nobody knows how long the wait will be: what is in memory now may be gone by then.
+                        warm_until = 0;
+                        Err(error)
+                    }
                 },
             }
-        })
-        .await
+        });
+        let attempt = attempt.await?;
+        self.open = Some(Open { content: Arc::clone(&range.content), descriptor, warm_until });
+        Ok(attempt)
     }
 
     /// One write of as many segments as fit a chunk.
@@ -187,7 +212,7 @@ impl<S: Socket> Sender<'_, S> {
             Ok(read) => read.map_err(|error| content_error(range, error))?,
             Err(error) => return Err(content_error(range, ContentError::Io(io::Error::other(error)))),
         };
-        self.open = Some((Arc::clone(&range.content), descriptor));
+        self.open = Some(Open { content: Arc::clone(&range.content), descriptor, warm_until: 0 });
         let mut sent = 0;
         while sent < chunk.len() {
             match self.attempt(|| self.socket.send(&chunk[sent..]).map(Attempt::Sent)).await? {
@@ -207,30 +232,18 @@ impl<S: Socket> Sender<'_, S> {
             Err(_) => Err(SendError::Stalled),
         }
     }
-
-    /// The descriptor of the file at the front.
-    fn descriptor(&mut self, range: &FileRange) -> Result<Arc<OwnedFd>, ContentError> {
-        let descriptor = open_now(range, self.open.as_ref())?;
-        self.open = Some((Arc::clone(&range.content), Arc::clone(&descriptor)));
-        Ok(descriptor)
-    }
 }
 
 /// Opens a range's file without waiting, or takes the descriptor that is open already.
-fn open_now(range: &FileRange, open: Option<&(Arc<dyn Content>, Arc<OwnedFd>)>) -> Result<Arc<OwnedFd>, ContentError> {
+fn open_now(range: &FileRange, open: Option<&Open>) -> Result<Arc<OwnedFd>, ContentError> {
     match open {
-        Some((content, descriptor)) if Arc::ptr_eq(content, &range.content) => Ok(Arc::clone(descriptor)),
+        Some(open) if Arc::ptr_eq(&open.content, &range.content) => Ok(Arc::clone(&open.descriptor)),
         _ => range.content.open(Wait::Never),
     }
 }
 
 /// Copies the front of the body into the buffer, up to what is not in memory or better sent by `sendfile`.
-fn gather(
-    body: &Body,
-    buffer: &mut [u8],
-    open: Option<&(Arc<dyn Content>, Arc<OwnedFd>)>,
-    sendfile: bool,
-) -> Result<usize, SendError> {
+fn gather(body: &Body, buffer: &mut [u8], open: Option<&Open>, sendfile: bool) -> Result<usize, SendError> {
     let mut count = 0;
     for segment in body.segments() {
         let room = &mut buffer[count..];
@@ -258,11 +271,7 @@ fn gather(
 }
 
 /// Reads the start of a range as far as it is in memory.
-fn read_range(
-    range: &FileRange,
-    buffer: &mut [u8],
-    open: Option<&(Arc<dyn Content>, Arc<OwnedFd>)>,
-) -> Result<usize, SendError> {
+fn read_range(range: &FileRange, buffer: &mut [u8], open: Option<&Open>) -> Result<usize, SendError> {
     let descriptor = match open_now(range, open) {
         Ok(descriptor) => descriptor,
         Err(ContentError::WouldWait) => return Ok(0),

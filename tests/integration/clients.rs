@@ -2,9 +2,18 @@
 //!
 //! The readers in `tests/clients` fetch a bundle, compare every part with the file that its Content-Location names,
 //! and print what they found. `scripts/test` installs their packages; without them the tests fail and say so.
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | `forms` | what reads multipart/form-data without a library: Node, Chromium |
+//! | `lint` | a linter's opinion of the answers |
+
+mod forms;
+mod lint;
 
 use std::{
     env,
+    ffi::OsStr,
     fs::{self, File},
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -62,21 +71,28 @@ impl Reader {
 
     /// Lets it read a bundle and compare it with the files in `root`.
     fn read(&self, url: &str, root: &Path) -> Reading {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(self.script);
-        let mut command = Command::new(&self.interpreter);
-        command.arg(script).arg(url).arg(root);
-        command.env("AXON_TEST_ENV", test_env()).env("PYTHONDONTWRITEBYTECODE", "1");
-        let output = command.output().expect("the interpreter runs");
-        let said = String::from_utf8_lossy(&output.stdout);
-        let line: Value = serde_json::from_str(&said).unwrap_or_else(|_| {
-            panic!("{} says {said:?}, and: {}", self.script, String::from_utf8_lossy(&output.stderr));
-        });
+        let (success, line) = run(&self.interpreter, self.script, &[OsStr::new(url), root.as_os_str()]);
         let parts = line["parts"].as_array().expect("parts").iter().map(|part| {
             let location = percent_decode_str(part["location"].as_str().expect("a location")).collect();
             (location, part["length"].as_u64().expect("a length"), part["same"] == true)
         });
-        Reading { success: output.status.success(), parts: parts.collect() }
+        Reading { success, parts: parts.collect() }
     }
+}
+
+/// Runs a script of `tests/clients`: whether it was content, and its line of JSON.
+#[track_caller]
+fn run(interpreter: &Path, script: &str, arguments: &[impl AsRef<OsStr>]) -> (bool, Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
+    let mut command = Command::new(interpreter);
+    command.arg(path).args(arguments);
+    command.env("AXON_TEST_ENV", test_env()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = command.output().expect("the interpreter runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line = serde_json::from_str(&said).unwrap_or_else(|_| {
+        panic!("{script} says {said:?}, and: {}", String::from_utf8_lossy(&output.stderr));
+    });
+    (output.status.success(), line)
 }
 
 /// Where `scripts/test` has put the readers' packages.

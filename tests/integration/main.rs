@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `bundle` | many files as one: lengths, order, identity, names, and one that cannot be served |
 //! | `cli` | `axon request`, the help and the environment |
-//! | `clients` | bundles read by Python and Node, with packages that others wrote |
+//! | `clients` | bundles read by Python, Node and Chromium, and answers judged by a linter |
 //! | `corpus` | packets as bytes, with their expected reading beside each |
 //! | `faults` | files that change, readers that stall, too many of something, a log that is stuck or gone |
 //! | `handler` | requests to answers, without a socket |

@@ -2,17 +2,23 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
+//! | `cache` | answers that nginx keeps, with the block of nginx.conf that is off by default |
 //! | `content` | what arrives: bytes, lengths, order of parts |
 //! | `partial` | ranges, conditions, a download that is taken up again |
 //! | `requests` | what is asked: methods, bodies, large heads, and what both logs say of it |
 //! | `faults` | what goes wrong meanwhile: a file that shrinks, a reader that stalls, a restart, a crowd |
+//! | `resume` | downloads that were cut and go on, conditions, HEAD, several ranges: with curl |
+//! | `slices` | large answers that nginx keeps in pieces |
 //!
 //! Here: the file itself.
 
+mod cache;
 mod content;
 mod faults;
 mod partial;
 mod requests;
+mod resume;
+mod slices;
 
 use std::fs;
 

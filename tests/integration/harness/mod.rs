@@ -15,7 +15,7 @@ pub use command::{axon, run_axon, stderr};
 pub use daemon::{Daemon, DaemonOptions, binary, run_as_tests_do, tests_run_as_root};
 pub use http::{HttpConnection, curl, curl_command};
 pub use multipart::{Part, read_multipart};
-pub use nginx::{NGINX_CONF, Stack, empty_prefix, nginx_command};
+pub use nginx::{NGINX_CONF, NginxOptions, Stack, empty_prefix, nginx_command};
 pub use packet::{Packet, connect, exchange, exchange_half_closed, exchange_in_pieces, read_answer};
 pub use records::parse_records;
 pub use site::{BIG_LEN, NOBODY, Site, noise};

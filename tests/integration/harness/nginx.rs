@@ -36,9 +36,42 @@ impl Stack {
 
     /// A daemon with further arguments, and nginx.
     pub fn start(site: Site, arguments: &[&str]) -> Self {
+        Self::start_with(site, arguments, &NginxOptions::default())
+    }
+
+    /// The same, in every detail.
+    pub fn start_with(site: Site, arguments: &[&str], options: &NginxOptions<'_>) -> Self {
         let daemon = Daemon::start(&site, arguments);
-        let nginx = Nginx::start(&site, &daemon);
+        let nginx = Nginx::start(&site, &daemon, options);
         Self { nginx, daemon, site }
+    }
+}
+
+/// What is changed in nginx.conf beside the socket and the address.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NginxOptions<'a> {
+    /// Marks whose lines are switched on: `cache`, `slice`.
+    pub blocks: &'a [&'a str],
+    /// Texts that stand there once, and what comes in their place.
+    pub replaced: &'a [(&'a str, &'a str)],
+}
+
+impl NginxOptions<'_> {
+    /// The configuration, with lines switched on by the very command that nginx.conf and docs/caching.md give.
+    fn apply(&self, configuration: &Path) -> String {
+        let mut command = Command::new("sed");
+        match self.blocks {
+            [] => command.arg(""),
+            blocks => command.args(["-E", &format!("s/^( *)#({})# /\\1/", blocks.join("|"))]),
+        };
+        let output = command.arg(configuration).output().expect("sed runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut text = String::from_utf8(output.stdout).expect("text");
+        for (old, new) in self.replaced {
+            assert_eq!(text.matches(old).count(), 1, "nginx.conf: {old}");
+            text = text.replace(old, new);
+        }
+        text
     }
 }
 
@@ -51,12 +84,15 @@ pub struct Nginx {
 
 impl Nginx {
     /// Starts it in an empty directory beside the site's root, on a free port of this machine.
-    pub fn start(site: &Site, daemon: &Daemon) -> Self {
+    pub fn start(site: &Site, daemon: &Daemon, options: &NginxOptions<'_>) -> Self {
         let prefix = empty_prefix(site, "nginx");
+        let shipped = site.beside("shipped.conf");
+        fs::write(&shipped, NGINX_CONF).expect("a configuration");
+        let changed = options.apply(&shipped);
         for _ in 0..MAX_TRIES {
             let address = free_address();
             let configuration = site.beside("nginx.conf");
-            let text = set(NGINX_CONF, "socket", "unix:/run/axon/axon.sock", &unix(daemon.socket()));
+            let text = set(&changed, "socket", "unix:/run/axon/axon.sock", &unix(daemon.socket()));
             let text = set(&text, "listen", "127.0.0.1:8080", &address.to_string());
             fs::write(&configuration, text).expect("a configuration");
             let mut command = nginx_command(&prefix, &configuration);

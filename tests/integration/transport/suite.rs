@@ -100,10 +100,13 @@ async fn any_slice_of_a_body_can_be_sent() {
 async fn cold_files_arrive_whole() {
     let content = noise(300_000);
     for (path, options, manners) in send_paths() {
-        for len in [5000, 300_000] {
+        for (len, start, end) in
+            [(5000, 0, 5000), (300_000, 0, 300_000), (300_000, 0, 128_000), (300_000, 128_000, 300_000)]
+        {
             let file = OpenFile::holding(&content[..len]);
-            // Out of the page cache: the next read has to wait for the disk.
-            rustix::fs::fadvise(&file.descriptor, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
+            // Out of the page cache, whole or in part: the next read there has to wait for the disk.
+            let cold = std::num::NonZeroU64::new(end - start);
+            rustix::fs::fadvise(&file.descriptor, start, cold, rustix::fs::Advice::DontNeed).expect("advice");
             let mut body = Body::empty();
             body.push_file(file, len as u64);
             let socket = Trickle::new(get(), Manners { takes: 50_000, hesitates: true, ..manners });
