@@ -20,6 +20,12 @@ pub trait Content: fmt::Debug + Send + Sync {
     /// [`ContentError::WouldWait`] where it would have to.
     fn open(&self, wait: Wait) -> Result<Arc<OwnedFd>, ContentError>;
 
+    /// Whether an open file still is as it was measured; asked right before its last bytes are sent.
+    ///
+    /// One that has grown is: it is sent to the measured length. One of the measured size that was written to since
+    /// is not: what was sent of it may be of two versions.
+    fn check(&self, descriptor: &OwnedFd) -> Result<(), ContentError>;
+
     /// The request parameter that named the file, for log records.
     fn parameter(&self) -> &[u8];
 
@@ -240,6 +246,10 @@ mod tests {
     impl Content for Unread {
         fn open(&self, _wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {
             Err(ContentError::WouldWait)
+        }
+
+        fn check(&self, _descriptor: &OwnedFd) -> Result<(), ContentError> {
+            Ok(())
         }
 
         fn parameter(&self) -> &[u8] {

@@ -73,7 +73,7 @@ impl Part {
             media_type: Problem::MEDIA_TYPE,
             modified: None,
             last_modified: None,
-            dated_exactly: false,
+            date_tells_versions: false,
             headers: http::HeaderMap::new(),
             parts: 0,
         };
@@ -99,7 +99,7 @@ pub fn bundle(parts: Vec<Part>, shape: Shape, key: &FingerprintKey) -> Represent
         etag: ETag::of(&boundary),
         modified,
         last_modified,
-        dated_exactly: false,
+        date_tells_versions: false,
         headers: http::HeaderMap::new(),
         parts: count,
     }
@@ -225,7 +225,7 @@ mod tests {
             etag: key().file_tag(&Stamp { size: content.len() as u64, modified, changed: None }),
             modified: Some(modified),
             last_modified: Some(UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
-            dated_exactly: true,
+            date_tells_versions: true,
             headers: http::HeaderMap::new(),
             parts: 1,
         };

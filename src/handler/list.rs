@@ -70,6 +70,10 @@ fn is_json(content_type: &[u8]) -> bool {
 
 /// The list, or what is wrong with it and where.
 fn parse(body: &[u8]) -> Result<List, String> {
+    if body.trim_ascii_start().starts_with(b"[") {
+        // serde would take an array of the fields' values in their order.
+        return Err("the list is an object: {\"files\": [\"a.txt\"]}, at line 1 column 0".into());
+    }
     let mut json = serde_json::Deserializer::from_slice(body);
     let list =
         serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string().as_str() {
@@ -162,6 +166,7 @@ mod tests {
             (r#"{"files": ["a"], "files": ["b"]}"#, 400, "duplicate field `files`"),
             (r"{}", 400, "missing field `files`"),
             (r#"["a"]"#, 400, "line 1 column"),
+            (r#" [["a.txt"], null, null]"#, 400, "the list is an object"),
             (r#"{"files": []}"#, 400, "no file is named"),
             (r#"{"files": ["a", "b", "c", "d"]}"#, 400, "more than 3 files"),
             (r#"{"files": ["a"], "format": "zip"}"#, 406, "form-data"),

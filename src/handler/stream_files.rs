@@ -40,7 +40,7 @@ impl Handler {
         let Selection { files, format, on_missing } = selection;
         let mut parts = Vec::with_capacity(files.len());
         let mut failures = Vec::new();
-        for (index, opened) in self.open(files).await.into_iter().enumerate() {
+        for (index, opened) in self.open(request, files).await.into_iter().enumerate() {
             match opened {
                 Ok(part) => parts.push(part),
                 Err(Failed { parameter, name, failure: (status, detail) }) => {
@@ -68,33 +68,41 @@ impl Handler {
         Ok(representation.with_header(header::VARY, HeaderValue::from_static("Accept")))
     }
 
-    /// Opens the files that can be; a part or a failure for each, in their order.
-    async fn open(&self, files: Vec<Wanted>) -> Vec<Result<Part, Failed>> {
+    /// Opens the files that can be; a part or a failure for each, in their order. What is our own fault leaves one
+    /// record.
+    async fn open(&self, request: &Request, files: Vec<Wanted>) -> Vec<Result<Part, Failed>> {
         let keys: Vec<_> = files.iter().filter_map(|file| file.key.as_ref().ok().cloned()).collect();
         let mut entries = self.store.open_all(&keys).await.into_iter();
         let now = SystemTime::now();
+        let mut ours: Option<(usize, String, OpenError)> = None;
         let part = |Wanted { parameter, name, filename, key }| {
-            let entry = match key {
-                // There is an entry for every key, in the same order.
-                Ok(_) => {
-                    entries.next().unwrap_or(Err(OpenError::NotFound)).map_err(|error| failure(&error, &parameter))
-                }
-                Err(failure) => Err(failure),
-            };
-            match entry {
-                Ok(entry) => {
-                    let path = entry.key().to_bytes();
-                    let representation = self.represent(entry, parameter.clone(), now);
-                    let mut part = Part::file(parameter, path, representation);
-                    if filename.is_some() {
-                        part.filename = filename;
+            // There is an entry for every key, in the same order.
+            let entry = match key.map(|_| entries.next().unwrap_or(Err(OpenError::NotFound))) {
+                Ok(Ok(entry)) => entry,
+                Ok(Err(error)) => {
+                    let failure = failure(&error);
+                    if matches!(error, OpenError::Busy(_) | OpenError::Io(_)) {
+                        let (count, ..) = ours.get_or_insert_with(|| (0, escaped(&parameter), error));
+                        *count += 1;
                     }
-                    Ok(part)
+                    return Err(Failed { parameter, name, failure });
                 }
-                Err(failure) => Err(Failed { parameter, name, failure }),
+                Err(failure) => return Err(Failed { parameter, name, failure }),
+            };
+            let path = entry.key().to_bytes();
+            let representation = self.represent(entry, parameter.clone(), now);
+            let mut part = Part::file(parameter, path, representation);
+            if filename.is_some() {
+                part.filename = filename;
             }
+            Ok(part)
         };
-        files.into_iter().map(part).collect()
+        let parts = files.into_iter().map(part).collect();
+        if let Some((count, parameter, OpenError::Busy(cause) | OpenError::Io(cause))) = ours {
+            let request_id = request.header("x-request-id").map(escaped);
+            error!(request_id, files = count, parameter, %cause, "files cannot be opened or read; the first of them");
+        }
+        parts
     }
 
     fn represent(&self, entry: Entry, parameter: Bytes, now: SystemTime) -> Representation {
@@ -111,7 +119,7 @@ impl Handler {
             etag: self.key.file_tag(&stamp),
             modified: Some(stamp.modified),
             last_modified: stamp.modified.to_http(now),
-            dated_exactly: true,
+            date_tells_versions: true,
             headers: http::HeaderMap::new(),
             parts: 1,
         }
@@ -148,18 +156,17 @@ fn alone(part: Part) -> Representation {
     part.representation.with_header(header::CONTENT_DISPOSITION, disposition)
 }
 
-/// What the client is told; what is our own fault is logged with its cause.
-fn failure(error: &OpenError, parameter: &[u8]) -> FileFailure {
+/// What the client is told.
+fn failure(error: &OpenError) -> FileFailure {
     match error {
+        OpenError::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable"),
         OpenError::Forbidden => (StatusCode::FORBIDDEN, "not permitted"),
+        OpenError::Io(_) => (StatusCode::INTERNAL_SERVER_ERROR, "cannot be read"),
         OpenError::NotFound => (StatusCode::NOT_FOUND, "not found"),
-        OpenError::Busy(cause) => {
-            error!(parameter = %parameter.escape_ascii(), %cause, "a file cannot be opened now");
-            (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable")
-        }
-        OpenError::Io(cause) => {
-            error!(parameter = %parameter.escape_ascii(), %cause, "a file cannot be read");
-            (StatusCode::INTERNAL_SERVER_ERROR, "cannot be read")
-        }
     }
+}
+
+/// Bytes that a client chose, for a record.
+fn escaped(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().escape_ascii().to_string()
 }

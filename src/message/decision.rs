@@ -16,11 +16,8 @@ pub struct Validators<'a> {
     pub len: u64,
     /// Its strong validator.
     pub etag: &'a ETag,
-    /// Its date, in whole seconds.
+    /// Its date, in whole seconds; None where there is none, or where it cannot tell two versions apart.
     pub last_modified: Option<SystemTime>,
-    /// Whether an equal date means equal bytes, as far as a second can tell. Not so for a bundle: a part that
-    /// is not the newest can be replaced without a trace.
-    pub dated_exactly: bool,
 }
 
 /// What to answer.
@@ -64,20 +61,19 @@ pub fn decide(method: &Method, headers: &HeaderMap, validators: &Validators<'_>)
     }
     match field(header::RANGE) {
         // Range is defined for GET alone (§14.2).
-        Some(value) if *method == Method::GET && if_range_holds(field(header::IF_RANGE), validators) => {
+        Some(value) if *method == Method::GET && if_range_holds(field(header::IF_RANGE), validators.etag) => {
             range::select(value, validators.len)
         }
         _ => Decision::Full,
     }
 }
 
-/// Whether a range may be answered: no If-Range, or one that names exactly what we have (§13.1.5).
-fn if_range_holds(if_range: Option<&[u8]>, validators: &Validators<'_>) -> bool {
-    let Some(value) = if_range else { return true };
-    if value.starts_with(b"\"") || value.starts_with(b"W/") {
-        return value == validators.etag.as_bytes();
-    }
-    validators.dated_exactly && validators.last_modified.is_some() && parse_date(value) == validators.last_modified
+/// Whether a range may be answered: no If-Range, or one that is exactly our strong tag (§13.1.5).
+///
+/// A date never is: it would have to be known that the file did not change twice within its second (§8.8.2.2), or two
+/// versions would be glued together. Then the answer is the whole.
+fn if_range_holds(if_range: Option<&[u8]>, etag: &ETag) -> bool {
+    if_range.is_none_or(|value| value == etag.as_bytes())
 }
 
 fn parse_date(value: &[u8]) -> Option<SystemTime> {
@@ -142,7 +138,7 @@ mod tests {
         }
         let etag = tag();
         let last_modified = Some(UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-        decide(method, &headers, &Validators { len: 10, etag: &etag, last_modified, dated_exactly: true })
+        decide(method, &headers, &Validators { len: 10, etag: &etag, last_modified })
     }
 
     fn get(fields: &[(&str, &str)]) -> Decision {
@@ -195,7 +191,7 @@ mod tests {
             ("\"q\"", false),
             ("*", false),
             ("TAG, \"q\"", false),
-            (LAST_MODIFIED, true),
+            (LAST_MODIFIED, false),
             (BEFORE, false),
             (AFTER, false),
             ("junk", false),
@@ -209,22 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_date_dates_are_ignored_and_a_bundles_date_is_not_exact() {
+    fn without_a_date_dates_are_ignored() {
         let etag = tag();
-        let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let mut headers = HeaderMap::new();
-        for name in [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE, header::IF_RANGE] {
+        for name in [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE] {
             headers.insert(name, BEFORE.parse().expect("a value"));
         }
-        let mut validators = Validators { len: 10, etag: &etag, last_modified: None, dated_exactly: true };
-        assert_eq!(decide(&Method::GET, &headers, &validators), Decision::Full);
-        headers.clear();
-        headers.insert(header::RANGE, "bytes=0-1".parse().expect("a value"));
-        headers.insert(header::IF_RANGE, LAST_MODIFIED.parse().expect("a value"));
-        assert_eq!(decide(&Method::GET, &headers, &validators), Decision::Full);
-        validators.last_modified = Some(now);
-        assert_eq!(decide(&Method::GET, &headers, &validators), Decision::Range(0..2));
-        validators.dated_exactly = false;
+        let validators = Validators { len: 10, etag: &etag, last_modified: None };
         assert_eq!(decide(&Method::GET, &headers, &validators), Decision::Full);
     }
 }

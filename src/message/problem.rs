@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use crate::{body::Body, message::Response};
 
+/// The longest detail in bytes. It may quote what a client sent.
+const MAX_DETAIL_LEN: usize = 500;
+
 /// How long a client should wait before it tries again after a 503, in seconds.
 const RETRY_AFTER_SECS: HeaderValue = HeaderValue::from_static("1");
 
@@ -42,7 +45,17 @@ impl Problem {
     /// A problem with a sentence that says what to do about it.
     pub fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         let title = status.canonical_reason().unwrap_or("Error");
-        Self { status, title, detail: detail.into(), files: Vec::new() }
+        let mut detail = detail.into();
+        if detail.len() > MAX_DETAIL_LEN {
+            let kept = detail.char_indices().map_while(|(at, c)| (at + c.len_utf8() <= MAX_DETAIL_LEN).then_some(c));
+            detail = Cow::Owned(kept.chain("...".chars()).collect());
+        }
+        Self { status, title, detail, files: Vec::new() }
+    }
+
+    /// The sentence that says what to do about it.
+    pub fn detail(&self) -> &str {
+        &self.detail
     }
 
     /// Names the files that are to blame.
@@ -78,4 +91,17 @@ impl From<Problem> for Response {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
 fn status_number<S: serde::Serializer>(status: &StatusCode, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_u16(status.as_u16())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detail_has_a_longest_length() {
+        let detail = |len: usize| Problem::new(StatusCode::BAD_REQUEST, "ü".repeat(len / 2)).detail().len();
+        assert_eq!(detail(MAX_DETAIL_LEN), MAX_DETAIL_LEN);
+        assert_eq!(detail(MAX_DETAIL_LEN + 2), MAX_DETAIL_LEN + 3);
+        assert_eq!(detail(1_000_000), MAX_DETAIL_LEN + 3);
+    }
 }

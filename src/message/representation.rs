@@ -22,8 +22,9 @@ pub struct Representation {
     pub modified: Option<Timestamp>,
     /// The same as HTTP can say it, if it can.
     pub last_modified: Option<SystemTime>,
-    /// Whether an equal date means equal bytes; see [`Validators::dated_exactly`].
-    pub dated_exactly: bool,
+    /// Whether another version has a later date. Not so for a bundle: a part that is not the newest can be replaced
+    /// without a trace, so its date is only told and never compared.
+    pub date_tells_versions: bool,
     /// Further fields that belong to it.
     pub headers: HeaderMap,
     /// How many files it is made of.
@@ -45,8 +46,7 @@ impl Representation {
         let validators = Validators {
             len: self.body.len(),
             etag: &self.etag,
-            last_modified: self.last_modified,
-            dated_exactly: self.dated_exactly,
+            last_modified: self.last_modified.filter(|_| self.date_tells_versions),
         };
         match decide(&request.method, &request.headers, &validators) {
             Decision::Full => {

@@ -20,6 +20,7 @@ use rustix::{
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt},
 };
 use thiserror::Error;
+use tracing::warn;
 
 use crate::transport::Address;
 
@@ -192,7 +193,8 @@ fn clear_place(address: &Address, path: &Path) -> Result<(), ListenError> {
     }
 }
 
-/// A lock on the directory that holds `path`, until it is dropped; None where we may not read the directory.
+/// A lock on the directory that holds `path`, until it is dropped; None where it cannot be had: then two that start at
+/// the same moment are on their own.
 fn lock_directory(path: &Path) -> io::Result<Option<OwnedFd>> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -208,7 +210,8 @@ fn lock_directory(path: &Path) -> io::Result<Option<OwnedFd>> {
             locked => return locked.map(|()| Some(directory)).map_err(Into::into),
         }
     }
-    Err(io::Error::other("another process holds a lock on it"))
+    warn!(path = %path.display(), "somebody holds a lock on the socket's directory; going on without it");
+    Ok(None)
 }
 
 fn stream_socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {

@@ -169,6 +169,10 @@ pub fn run<V: Service + 'static>(
         thread::Builder::new().name(format!("axon-worker-{number}")).spawn(move || worker.run())
     };
     let threads: Vec<_> = (0..workers).map(start).collect();
+    if threads.iter().any(Result::is_err) {
+        // Fewer workers than were asked for are not what was asked for.
+        shutdown.drain.cancel();
+    }
     // A socket is closed when the last worker has let go of it.
     drop(listeners);
     let mut result = Ok(());

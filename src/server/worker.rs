@@ -165,14 +165,27 @@ impl<V: Service + 'static> Connections<V> {
             tokio::task::yield_now().await;
         }
         listener.withdraw();
-        // Whoever was in the queue has been promised an answer by the kernel.
-        while let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
-            let Ok(accepted) = accept_with(socket.get_ref(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
-                break;
-            };
-            self.spawn(accepted, permit, is_tcp);
+        select! {
+            () = self.empty_queue(socket.get_ref(), is_tcp) => {}
+            () = self.cut.cancelled() => {}
         }
         Ok(())
+    }
+
+    /// Accepts what has queued up: the kernel has promised an answer to each of them.
+    async fn empty_queue(self: &Arc<Self>, socket: &OwnedFd, is_tcp: bool) {
+        let mut turn = 0;
+        while let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await {
+            match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(accepted) => self.spawn(accepted, permit, is_tcp),
+                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                Err(_) => return,
+            }
+            turn += 1;
+            if turn % ACCEPTS_PER_TURN == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
     }
 
     fn spawn(self: &Arc<Self>, accepted: OwnedFd, permit: OwnedSemaphorePermit, is_tcp: bool) {

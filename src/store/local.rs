@@ -39,6 +39,13 @@ const OPEN_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::N
 /// Neither `..` nor a symlink leads outside, nor do the links in /proc that jump anywhere.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
+/// The same from memory alone, and without a step onto another file system.
+const CACHED: ResolveFlags = BENEATH.union(ResolveFlags::CACHED).union(ResolveFlags::NO_XDEV);
+
+/// File systems whose open asks another machine or another process, whatever is in memory: 9p, CIFS, SMB2, Ceph, NFS
+/// and FUSE, by their numbers in `linux/magic.h`.
+const REMOTE_FILE_SYSTEMS: [i64; 6] = [0x0102_1997, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400, 0x6969, 0x6573_5546];
+
 /// The files beneath one directory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -124,7 +131,7 @@ impl Store {
             Err(error @ (Errno::NOSYS | Errno::PERM)) => return Err(RootError::NoConfinement(error.into())),
             Err(error) => return Err(RootError::Open(error.into())),
         }
-        let opens_cached = !matches!(probe(BENEATH | ResolveFlags::CACHED), Err(Errno::INVAL));
+        let opens_cached = !matches!(probe(CACHED), Err(Errno::INVAL)) && !is_remote(&directory);
         Ok(Self { root: Arc::new(Root { directory, opens_cached }) })
     }
 
@@ -167,7 +174,11 @@ impl Root {
     fn open(&self, path: &Path, wait: Wait) -> Result<OwnedFd, Errno> {
         let open = |resolve| rustix::fs::openat2(&self.directory, path, OPEN_FLAGS, Mode::empty(), resolve);
         match wait {
-            Wait::Never if self.opens_cached => open(BENEATH | ResolveFlags::CACHED),
+            Wait::Never if self.opens_cached => match open(CACHED) {
+                // Another file system begins there: whether its open waits for somebody is not known.
+                Err(Errno::XDEV) => Err(Errno::AGAIN),
+                opened => opened,
+            },
             Wait::Never => Err(Errno::AGAIN),
             Wait::ForDisk => {
                 let mut tries = 0;
@@ -238,6 +249,19 @@ impl Identity {
     }
 }
 
+impl LocalFile {
+    fn compare(&self, found: Identity) -> Result<(), ContentError> {
+        let measured = self.identity;
+        if found.size < measured.size {
+            return Err(ContentError::shrunk(measured.size, found.size));
+        }
+        if found != measured {
+            return Err(ContentError::Changed { what: format!("it was {measured:?}, now {found:?}") });
+        }
+        Ok(())
+    }
+}
+
 impl Content for LocalFile {
     fn open(&self, wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {
         if let Some(descriptor) = &self.descriptor {
@@ -248,14 +272,13 @@ impl Content for LocalFile {
             Err(Errno::AGAIN) if wait == Wait::Never => return Err(ContentError::WouldWait),
             Err(error) => return Err(ContentError::Io(error.into())),
         };
-        let (measured, found) = (self.identity, entry.identity);
-        if found.size < measured.size {
-            return Err(ContentError::shrunk(measured.size, found.size));
-        }
-        if found != measured {
-            return Err(ContentError::Changed { what: format!("it was {measured:?}, now {found:?}") });
-        }
+        self.compare(entry.identity)?;
         entry.descriptor.ok_or(ContentError::WouldWait)
+    }
+
+    fn check(&self, descriptor: &OwnedFd) -> Result<(), ContentError> {
+        let found = Identity::of(&rustix::fs::fstat(descriptor).map_err(io::Error::from)?);
+        if found.size > self.identity.size { Ok(()) } else { self.compare(found) }
     }
 
     fn parameter(&self) -> &[u8] {
@@ -287,6 +310,11 @@ impl From<Errno> for OpenError {
             _ => Self::Io(error.into()),
         }
     }
+}
+
+fn is_remote(directory: &OwnedFd) -> bool {
+    // What cannot be told is treated with caution.
+    rustix::fs::fstatfs(directory).map_or(true, |found| REMOTE_FILE_SYSTEMS.contains(&found.f_type))
 }
 
 /// The kernel keeps nanoseconds below 1,000,000,000; what a broken file system says beyond that is cut.

@@ -50,7 +50,7 @@ pub fn record(exchange: &Exchange, access_log: bool) {
         _ => None,
     };
     info!(
-        method = request.map(|r| r.method.as_str()),
+        method = request.map(|r| r.method.as_str()).map(|method| method.get(..MAX_LOGGED_LEN).unwrap_or(method)),
         path = request.map(|r| display(Escaped(&r.path))),
         query = request.map(|r| display(Escaped(&r.query))),
         status = exchange.status.map(|s| s.as_u16()),

@@ -33,7 +33,7 @@ where
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         out.write_str("{\"timestamp\":\"")?;
-        write_timestamp(&mut out, SystemTime::now())?;
+        write_timestamp(&mut out)?;
         out.write_str("\",\"level\":\"")?;
         out.write_str(event.metadata().level().as_str())?;
         out.write_char('"')?;
@@ -45,7 +45,7 @@ where
 }
 
 /// RFC 3339 with microseconds, in UTC. All but the fraction is formatted once a second.
-fn write_timestamp(out: &mut Writer<'_>, now: SystemTime) -> fmt::Result {
+fn write_timestamp(out: &mut Writer<'_>) -> fmt::Result {
     /// `2026-11-30T22:11:08`, the part that stays the same for a second.
     const WHOLE_SECONDS_LEN: usize = 19;
 
@@ -53,13 +53,16 @@ fn write_timestamp(out: &mut Writer<'_>, now: SystemTime) -> fmt::Result {
         static SECOND: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
     }
 
-    let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut since_epoch = now();
     SECOND.with_borrow_mut(|(second, text)| {
-        if *second != since_epoch.as_secs() || text.is_empty() {
+        while *second != since_epoch.as_secs() || text.is_empty() {
             text.clear();
             UtcTime.format_time(&mut Writer::new(text))?;
             text.truncate(WHOLE_SECONDS_LEN);
+            // The formatter looks at the clock itself: if a second began in between, once more.
             *second = since_epoch.as_secs();
+            since_epoch = now();
         }
         out.write_str(text)?;
         // A leading one keeps the zeros behind it.

@@ -51,10 +51,8 @@ struct Waiting {
 impl Sink {
     /// Starts the writer: to a file that is appended to, or to standard error.
     pub(super) fn start(path: Option<&Path>) -> io::Result<Self> {
-        let target = match path {
-            None => Target::Stderr,
-            Some(path) => Target::File(path.to_owned(), append_to(path)?),
-        };
+        let file = path.map(|path| append_to(path).map(|file| (path.to_owned(), file))).transpose()?;
+        let target = Target { file, mid_line: false };
         let shared = Arc::new(Shared::default());
         let of_writer = Arc::clone(&shared);
         thread::Builder::new().name("axon-log".into()).spawn(move || of_writer.write_out(target))?;
@@ -130,33 +128,57 @@ impl Shared {
             if self.reopen.swap(false, Ordering::Relaxed) {
                 target.reopen();
             }
-            if target.write_all(&batch).is_err() {
-                self.lost.fetch_add(records, Ordering::Relaxed);
+            let written = target.write_batch(&batch);
+            if written < batch.len() {
+                let whole = batch[..written].split(|&b| b == b'\n').count() as u64 - 1;
+                self.lost.fetch_add(records.saturating_sub(whole), Ordering::Relaxed);
             }
             batch.clear();
         }
     }
 }
 
-enum Target {
-    File(PathBuf, File),
-    Stderr,
+/// What is written to, and whether it ended in the middle of a line.
+struct Target {
+    file: Option<(PathBuf, File)>,
+    mid_line: bool,
 }
 
 impl Target {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::File(_, file) => file.write_all(bytes),
-            Self::Stderr => io::stderr().write_all(bytes),
+    /// Writes as much as the target takes, and gives how many bytes that was.
+    fn write_batch(&mut self, batch: &[u8]) -> usize {
+        // What is left of a record that was cut must not spoil the next one.
+        if self.mid_line && self.write(b"\n").is_ok_and(|count| count == 1) {
+            self.mid_line = false;
+        }
+        let mut written = 0;
+        while written < batch.len() {
+            match self.write(&batch[written..]) {
+                Ok(count) if count > 0 => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        if written > 0 {
+            self.mid_line = batch[written - 1] != b'\n';
+        }
+        written
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.file {
+            Some((_, file)) => file.write(bytes),
+            None => io::stderr().write(bytes),
         }
     }
 
     /// If the new file cannot be opened, the old one is better than nothing.
     fn reopen(&mut self) {
-        if let Self::File(path, file) = self
+        if let Some((path, file)) = &mut self.file
             && let Ok(new) = append_to(path)
         {
             *file = new;
+            self.mid_line = false;
         }
     }
 }

@@ -95,7 +95,8 @@ async fn begin(
         }
         Ok(Incoming::Nothing) => None,
         Err(Refusal { status, reason }) => {
-            let problem = Problem::new(status, reason.clone());
+            let problem = Problem::new(status, reason);
+            let reason = problem.detail().to_owned();
             Some(compose(problem.into(), false, true, Some(reason), exchange))
         }
     }
@@ -172,7 +173,12 @@ async fn linger(socket: &impl Socket, unread: bool) {
     }
     let drained = async {
         let mut left = MAX_LINGER_LEN;
+        let mut reads = 0_u32;
         while left > 0 {
+            reads += 1;
+            if reads.is_multiple_of(receive::READS_PER_TURN) {
+                tokio::task::yield_now().await;
+            }
             match socket.when_readable(|| receive::discard(socket)).await {
                 Ok(count) if count > 0 => left = left.saturating_sub(count),
                 _ => return,

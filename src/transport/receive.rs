@@ -12,6 +12,9 @@ use crate::{
 /// One read takes a whole packet and the start of its body.
 const RECEIVE_LEN: usize = uwsgi::HEADER_LEN + uwsgi::MAX_BLOCK_LEN + 1;
 
+/// How many reads a peer that sends fast may cause before the other connections of its worker get a turn.
+pub(super) const READS_PER_TURN: u32 = 16;
+
 thread_local! {
     /// What a worker reads into. A connection owns memory only for what has really arrived.
     static RECEIVE: RefCell<Vec<u8>> = RefCell::new(vec![0; RECEIVE_LEN]);
@@ -88,7 +91,12 @@ pub(super) async fn body(socket: &impl Socket, start: Bytes, len: usize) -> io::
         return Ok(Some(start.slice(..len)));
     }
     let mut body = BytesMut::from(start);
+    let mut reads = 0_u32;
     while body.len() < len {
+        reads += 1;
+        if reads.is_multiple_of(READS_PER_TURN) {
+            tokio::task::yield_now().await;
+        }
         let count = socket.when_readable(|| {
             RECEIVE.with_borrow_mut(|buffer| {
                 let room = buffer.len().min(len - body.len());

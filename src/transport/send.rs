@@ -2,10 +2,10 @@
 //!
 //! Heads, delimiters and small files are gathered into one buffer and leave in one call; larger files go
 //! from the page cache to the socket with `sendfile`. The buffer belongs to the worker: what the socket
-//! did not take is gathered again later, so a stalled connection holds no content at all.
+//! did not take is gathered again later, so a stalled connection holds next to no content.
 //!
-//! No call waits for a disk: whether data is in memory is asked first (`preadv2` with `RWF_NOWAIT`), and
-//! what is not is read on the blocking pool. A file system that does not know the question (FUSE and others)
+//! No call waits for a disk: whether data is in memory is asked first (`preadv2` with `RWF_NOWAIT`, of every byte that is
+//! copied and of both ends of every chunk that is not), and what is not is read on the blocking pool. A file system that does not know the question (FUSE and others)
 //! counts as one whose data is never in memory.
 
 use std::{
@@ -35,9 +35,11 @@ const SENDFILE_MIN_LEN: u64 = 16 * 1024 + 1;
 /// file in memory is always ready: without a bound it would starve them.
 const CALLS_PER_TURN: u32 = 16;
 
-/// For how much of a file one question is asked whether it is in memory. What the kernel forgets it forgets from one
-/// end, and what it fetches it fetches in windows of some 128 KiB: the two ends of a stretch speak for it.
-const WARM_STRETCH_LEN: u64 = 256 * 1024;
+/// How much of a chunk that had to be read from the disk is kept while a reader takes nothing.
+const KEPT_COLD_LEN: usize = 4096;
+
+/// Bytes of this length or less are not begun where they do not fit any more.
+const SHORT_LEN: usize = 100;
 
 /// How far ahead of a read that had to wait for the disk the kernel is asked to fetch.
 const READ_AHEAD_LEN: u64 = 1024 * 1024;
@@ -76,6 +78,7 @@ pub async fn send(
     options: &TransportOptions,
     mut progress: impl FnMut(u64) + Send,
 ) -> Result<(), SendError> {
+    socket.expect_to_send(body.len());
     let mut sender = Sender { socket, options, sendfile: options.sendfile, open: None, calls: 0 };
     while !body.is_empty() {
         let count = sender.send_some(body).await?;
@@ -152,32 +155,37 @@ impl<S: Socket> Sender<'_, S> {
         let mut warm_until = still_warm.map_or(0, |open| open.warm_until);
         let count = range.len.min(self.options.chunk_size as u64) as usize;
         let attempt = self.attempt(|| {
-            if range.offset + count as u64 > warm_until {
-                let stretch = range.len.min(WARM_STRETCH_LEN.max(count as u64));
-                for offset in [range.offset, range.offset + stretch - 1] {
-                    match read_cached(&descriptor, &mut [0], offset) {
-                        Ok(0) => return Ok(Attempt::Failed(shrunk(range, &descriptor))),
-                        Ok(_) => {}
-                        Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(Attempt::Cold),
-                        Err(error) => return Ok(Attempt::Failed(content_error(range, ContentError::Io(error.into())))),
-                    }
+            // Both ends of a chunk: what the kernel forgets it forgets from the front, what it fetches it fetches
+            // forwards. The front of a chunk lies behind the end of the one before.
+            let end = range.offset + count as u64;
+            let questions = [range.offset, end - 1];
+            for &offset in &questions[usize::from(warm_until == range.offset)..] {
+                match read_cached(&descriptor, &mut [0], offset) {
+                    Ok(0) => return Ok(Attempt::Failed(shrunk(range, &descriptor))),
+                    Ok(_) => {}
+                    Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(Attempt::Cold),
+                    Err(error) => return Ok(Attempt::Failed(content_error(range, ContentError::Io(error.into())))),
                 }
-                warm_until = range.offset + stretch;
+            }
+            warm_until = end;
+            if count as u64 == range.len
+                && let Err(error) = range.content.check(&descriptor)
+            {
+                return Ok(Attempt::Failed(content_error(range, error)));
             }
             match self.socket.send_file(descriptor.as_fd(), range.offset, count) {
                 Ok(0) => Ok(Attempt::Failed(shrunk(range, &descriptor))),
                 Ok(count) => Ok(Attempt::Sent(count)),
                 Err(error) => match error.kind() {
                     io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => Ok(Attempt::NoSendfile),
-                    // What the file system reports when the disk fails comes through the same call.
-                    _ if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
-                        Ok(Attempt::Failed(content_error(range, ContentError::Io(error))))
-                    }
-                    _ => {
+                    io::ErrorKind::WouldBlock => {
                         // Nobody knows how long the wait will be: what is in memory now may be gone by then.
                         warm_until = 0;
                         Err(error)
                     }
+                    _ if is_of_the_peer(&error) => Err(error),
+                    // Whatever else one call over a file and a socket reports is of the file.
+                    _ => Ok(Attempt::Failed(content_error(range, ContentError::Io(error)))),
                 },
             }
         });
@@ -203,24 +211,31 @@ impl<S: Socket> Sender<'_, S> {
         .await
     }
 
-    /// Reads a chunk on the blocking pool and writes all of it.
+    /// Reads a chunk on the blocking pool and writes what the socket takes of it.
     async fn send_cold(&mut self, range: &FileRange) -> Result<u64, SendError> {
         let wanted = range.clone();
         let count = range.len.min(self.options.chunk_size as u64) as usize;
-        let read = tokio::task::spawn_blocking(move || read_from_disk(&wanted, count));
-        let (descriptor, chunk) = match read.await {
+        let open = self.open.take().filter(|open| Arc::ptr_eq(&open.content, &range.content));
+        let open = open.map(|open| open.descriptor);
+        let read = tokio::task::spawn_blocking(move || read_from_disk(&wanted, open, count));
+        let (descriptor, mut chunk) = match read.await {
             Ok(read) => read.map_err(|error| content_error(range, error))?,
             Err(error) => return Err(content_error(range, ContentError::Io(io::Error::other(error)))),
         };
         self.open = Some(Open { content: Arc::clone(&range.content), descriptor, warm_until: 0 });
-        let mut sent = 0;
-        while sent < chunk.len() {
-            match self.attempt(|| self.socket.send(&chunk[sent..]).map(Attempt::Sent)).await? {
-                Attempt::Sent(count) => sent += count,
-                _ => return Err(SendError::Peer(io::ErrorKind::WriteZero.into())),
-            }
+        match self.socket.send(&chunk) {
+            Ok(count) if count > 0 => return Ok(count as u64),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(_) => return Err(SendError::Peer(io::ErrorKind::WriteZero.into())),
+            Err(error) => return Err(SendError::Peer(error)),
         }
-        Ok(sent as u64)
+        // A reader that takes nothing must not make us hold content: most of the chunk is read again when it goes on.
+        chunk.truncate(KEPT_COLD_LEN);
+        chunk.shrink_to_fit();
+        match self.attempt(|| self.socket.send(&chunk).map(Attempt::Sent)).await? {
+            Attempt::Sent(count) => Ok(count as u64),
+            _ => Err(SendError::Peer(io::ErrorKind::WriteZero.into())),
+        }
     }
 
     /// Runs an attempt until the socket takes something, but no longer than a reader may stall.
@@ -251,6 +266,8 @@ fn gather(body: &Body, buffer: &mut [u8], open: Option<&Open>, sendfile: bool) -
             break;
         }
         match segment {
+            // The line that closes a bundle leaves in one write: some readers stumble over a piece of it.
+            Segment::Bytes(bytes) if bytes.len() > room.len() && count > 0 && bytes.len() <= SHORT_LEN => break,
             Segment::Bytes(bytes) => {
                 let len = bytes.len().min(room.len());
                 room[..len].copy_from_slice(&bytes[..len]);
@@ -261,7 +278,7 @@ fn gather(body: &Body, buffer: &mut [u8], open: Option<&Open>, sendfile: bool) -
                 let len = range.len.min(room.len() as u64) as usize;
                 let read = read_range(range, &mut room[..len], open)?;
                 count += read;
-                if read < len {
+                if (read as u64) < range.len {
                     break;
                 }
             }
@@ -286,6 +303,9 @@ fn read_range(range: &FileRange, buffer: &mut [u8], open: Option<&Open>) -> Resu
             Err(error) => return Err(content_error(range, ContentError::Io(error.into()))),
         }
     }
+    if count as u64 == range.len {
+        range.content.check(&descriptor).map_err(|error| content_error(range, error))?;
+    }
     Ok(count)
 }
 
@@ -295,8 +315,12 @@ fn read_cached(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, 
 }
 
 /// Opens if need be and reads `count` bytes, however long the disk takes.
-fn read_from_disk(range: &FileRange, count: usize) -> Result<(Arc<OwnedFd>, Vec<u8>), ContentError> {
-    let descriptor = range.content.open(Wait::ForDisk)?;
+fn read_from_disk(
+    range: &FileRange,
+    open: Option<Arc<OwnedFd>>,
+    count: usize,
+) -> Result<(Arc<OwnedFd>, Vec<u8>), ContentError> {
+    let descriptor = open.map_or_else(|| range.content.open(Wait::ForDisk), Ok)?;
     let ahead = std::num::NonZeroU64::new(range.len.min(READ_AHEAD_LEN));
     // Advice only: where it is not taken, the next chunk waits for the disk as well.
     let _ = rustix::fs::fadvise(&descriptor, range.offset, ahead, Advice::WillNeed);
@@ -311,7 +335,16 @@ fn read_from_disk(range: &FileRange, count: usize) -> Result<(Arc<OwnedFd>, Vec<
             Err(error) => return Err(ContentError::Io(error.into())),
         }
     }
+    if count as u64 == range.len {
+        range.content.check(&descriptor)?;
+    }
     Ok((descriptor, chunk))
+}
+
+/// Whether an error means that the reader is gone, and not that something is wrong here.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | TimedOut)
 }
 
 fn shrunk(range: &FileRange, descriptor: &OwnedFd) -> SendError {

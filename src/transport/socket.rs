@@ -6,14 +6,22 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 use tokio::io::{Interest, unix::AsyncFd};
+
+/// What an answer may have without asking the kernel for more room: it fits a socket's buffer as it is.
+const ORDINARY_SEND_LEN: u64 = 128 * 1024;
+
+/// How much room is asked for a larger one. The more fits, the less often we and the front end wake each other up. The
+/// kernel doubles it for its own use, so this is 416 KiB instead of 208; unprivileged processes get no more by default
+/// (`net.core.wmem_max`). It is what a reader that stalls keeps in the kernel, of files as references to their pages.
+const SEND_BUFFER_LEN: usize = 208 * 1024;
 
 /// A connected stream socket.
 ///
 /// The plain calls never wait: they fail with [`WouldBlock`](io::ErrorKind::WouldBlock) instead, and
 /// [`when_readable`](Self::when_readable) and [`when_writable`](Self::when_writable) try again once that may
-/// have changed. So no buffer has to live while a connection waits.
+/// have changed. So no large buffer has to live while a connection waits.
 pub trait Socket: Send + Sync {
     /// Reads into `buffer`; 0 at the end of the stream.
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
@@ -26,6 +34,11 @@ pub trait Socket: Send + Sync {
     /// Fails with [`Unsupported`](io::ErrorKind::Unsupported) or [`InvalidInput`](io::ErrorKind::InvalidInput)
     /// where it cannot: then the caller reads and [sends](Self::send).
     fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<usize>;
+
+    /// Hears how much is going to be sent, and may make room for it. A hint: nothing depends on it.
+    fn expect_to_send(&self, len: u64) {
+        let _ = len;
+    }
 
     /// Says that nothing more will be sent.
     fn shutdown_write(&self) -> io::Result<()>;
@@ -107,6 +120,13 @@ impl Socket for StreamSocket {
     fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<usize> {
         let mut offset = offset;
         Ok(rustix::fs::sendfile(&self.descriptor, file, Some(&mut offset), count)?)
+    }
+
+    fn expect_to_send(&self, len: u64) {
+        if len > ORDINARY_SEND_LEN {
+            // The kernel gives what `net.core.wmem_max` allows.
+            let _ = sockopt::set_socket_send_buffer_size(&self.descriptor, SEND_BUFFER_LEN);
+        }
     }
 
     fn shutdown_write(&self) -> io::Result<()> {

@@ -38,6 +38,11 @@ impl Content for OpenFile {
         Ok(Arc::clone(&self.descriptor))
     }
 
+    fn check(&self, descriptor: &OwnedFd) -> Result<(), ContentError> {
+        let found = rustix::fs::fstat(descriptor).map_err(std::io::Error::from)?.st_size.unsigned_abs();
+        if found < self.len { Err(ContentError::shrunk(self.len, found)) } else { Ok(()) }
+    }
+
     fn parameter(&self) -> &[u8] {
         b"file1"
     }

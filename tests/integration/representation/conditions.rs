@@ -115,6 +115,8 @@ proptest! {
         let fields: Vec<_> = texts.iter().filter_map(|(name, text)| Some((*name, text.as_deref()?))).collect();
         let method = if head { Method::HEAD } else { Method::GET };
         let answer = call(handler(), request(method, query, &fields));
+        // The date of a bundle does not tell its versions apart, so for it there are no conditions on dates.
+        let (unmodified, modified) = if bundle { (Date::Absent, Date::Absent) } else { (unmodified, modified) };
         let expected = model(head, if_match, unmodified, none_match, modified, range);
         prop_assert_eq!(answer.status.as_u16(), expected, "{:?}", fields);
         match expected {
@@ -173,4 +175,44 @@ fn a_changed_file_is_another_bundle() {
     assert_ne!(field(&after, "etag"), field(&before, "etag"));
     let fields = [("if-none-match", field(&before, "etag"))];
     assert_eq!(call(&handler, request(Method::GET, query, &fields)).status.as_u16(), 200);
+}
+
+#[test]
+fn a_part_that_is_not_the_newest_is_replaced_and_noticed() {
+    let site = Site::awkward();
+    let store = Store::open(&site.root()).expect("a root");
+    let handler = Handler::new(store, FingerprintKey::new([3; 32]), HandlerOptions::default());
+    let date = |name: &str, age: u64| {
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+        std::fs::File::open(site.path(name)).and_then(|file| file.set_modified(time)).expect("a time");
+    };
+    date("a.txt", 100);
+    date("b.txt", 5000);
+    let before = call(&handler, request(Method::GET, "file1=a.txt&file2=b.txt", &[]));
+    site.write("b.txt", "ABCDEF");
+    date("b.txt", 4000);
+    let since = [("if-modified-since", field(&before, "last-modified"))];
+    let after = call(&handler, request(Method::GET, "file1=a.txt&file2=b.txt", &since));
+    assert_eq!(field(&before, "last-modified"), field(&after, "last-modified"));
+    assert_eq!(after.status.as_u16(), 200);
+}
+
+#[test]
+fn a_file_rewritten_within_its_second_is_not_resumed_by_its_date() {
+    let site = Site::awkward();
+    let store = Store::open(&site.root()).expect("a root");
+    let handler = Handler::new(store, FingerprintKey::new([3; 32]), HandlerOptions::default());
+    let second = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    let write = |content: &str, millis: u64| {
+        let time = second + std::time::Duration::from_millis(millis);
+        let path = site.write("a.txt", content);
+        std::fs::File::open(path).and_then(|file| file.set_modified(time)).expect("a time");
+    };
+    write("first version", 0);
+    let first = call(&handler, request(Method::GET, "file1=a.txt", &[]));
+    write("other version", 500);
+    let fields = [("range", "bytes=5-"), ("if-range", field(&first, "last-modified"))];
+    let resumed = call(&handler, request(Method::GET, "file1=a.txt", &fields));
+    assert_eq!(field(&resumed, "last-modified"), field(&first, "last-modified"));
+    assert_eq!(resumed.status.as_u16(), 200, "the whole, since the date does not tell");
 }
