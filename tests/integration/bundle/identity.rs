@@ -88,6 +88,35 @@ fn a_secret_file_keeps_the_bytes_across_a_restart() {
 }
 
 #[test]
+fn two_machines_with_the_same_secret_and_copies_give_the_same_bytes() {
+    let sites = [Site::empty(), Site::empty()];
+    let secret = "a secret that both machines have";
+    let modified = UNIX_EPOCH + Duration::from_millis(1_700_000_000_500);
+    let answers = sites.each_ref().map(|site| {
+        for (name, content) in [("a.txt", "0123456789"), ("b.txt", "abcdef")] {
+            let path = site.write(name, content);
+            File::open(path).and_then(|file| file.set_modified(modified)).expect("a time");
+        }
+        std::fs::write(site.beside("secret"), secret).expect("a secret");
+        let path = site.beside("secret");
+        [&["--validators", "mtime"][..], &[]].map(|validators| {
+            let arguments = [&["--secret-file", path.to_str().expect("a path")], validators].concat();
+            let mut daemon = Daemon::start(site, &arguments);
+            let answers = [PAIR, "/api/stream-files?file1=a.txt"].map(|target| daemon.get(target));
+            daemon.signal("TERM");
+            assert!(daemon.wait().success(), "{}", daemon.log());
+            answers
+        })
+    });
+    for (one, other) in answers[0][0].iter().zip(&answers[1][0]) {
+        assert!(one.raw == other.raw && one.header("etag").is_some(), "the whole answer, head and body");
+    }
+    for (one, other) in answers[0][1].iter().zip(&answers[1][1]) {
+        assert_ne!(one.header("etag"), other.header("etag"), "the ctime of a copy is its own");
+    }
+}
+
+#[test]
 fn a_part_head_is_ascii_in_a_fixed_order() {
     let site = Site::awkward();
     site.write("page.mht", "x");

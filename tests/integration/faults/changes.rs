@@ -209,6 +209,28 @@ fn a_small_file_that_stays_open_is_served_as_it_was_or_not_at_all() {
 }
 
 #[test]
+fn a_file_that_is_rewritten_in_place_at_its_size_cuts_the_answer() {
+    let site = Site::empty();
+    let content = noise(LARGE_LEN);
+    site.write("large.bin", &content);
+    site.write("small.txt", "0123456789");
+    let mut daemon = Daemon::start(&site, &[]);
+    let idle = daemon.idle_descriptors();
+    let names = ["large.bin", "small.txt", "large.bin"];
+    for (name, content) in [("large.bin", &content[..]), ("small.txt", b"0123456789")] {
+        let begun = Begun::begin(&daemon, &names);
+        // The same bytes: what came before must still be how the whole answer begins, and yet it is another version.
+        let path = site.path(name);
+        File::options().write(true).open(&path).and_then(|mut file| file.write_all(content)).expect("rewritten");
+        File::open(&path).and_then(|file| file.set_modified(std::time::SystemTime::now())).expect("a time");
+        begun.assert_cut(0..0);
+    }
+    let errors = || daemon.records().iter().filter(|record| record["level"] == "ERROR").count();
+    wait_until("both cuts are recorded", || errors() == 2);
+    daemon.assert_alive(idle);
+}
+
+#[test]
 fn a_file_that_grows_is_sent_to_its_measured_length() {
     let site = Site::empty();
     let path = site.write("grows.bin", noise(LARGE_LEN));

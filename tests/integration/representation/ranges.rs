@@ -8,10 +8,11 @@ use std::{
     },
 };
 
-use axon::body::{Content, ContentError};
 use axon::{
+    body::{Content, ContentError},
     bundle::{Part, Shape, bundle},
     message::{ETag, Representation},
+    transport::{StreamSocket, TransportOptions, send},
 };
 use bytes::Bytes;
 use http::HeaderMap;
@@ -171,17 +172,18 @@ fn ranges_are_for_get_alone_and_not_for_json() {
     }
 }
 
-/// Content that counts how often it is opened.
+/// Content of a thousand bytes that counts how often it is opened.
 #[derive(Debug)]
 struct Counted {
     opened: Arc<AtomicUsize>,
+    descriptor: Arc<OwnedFd>,
     len: u64,
 }
 
 impl Content for Counted {
     fn open(&self, _wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {
         self.opened.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(std::fs::File::open("/dev/null").expect("a file").into()))
+        Ok(Arc::clone(&self.descriptor))
     }
 
     fn check(&self, _descriptor: &OwnedFd) -> Result<(), ContentError> {
@@ -203,7 +205,9 @@ fn a_range_touches_no_file_before_it_and_none_behind() {
     let opened: Vec<_> = (0..10).map(|_| Arc::new(AtomicUsize::new(0))).collect();
     let part = |(index, opened): (usize, &Arc<AtomicUsize>)| {
         let mut body = Body::empty();
-        body.push_file(Arc::new(Counted { opened: Arc::clone(opened), len }), len);
+        let mut file = tempfile::tempfile().expect("a file");
+        std::io::Write::write_all(&mut file, &[index as u8; 1000]).expect("content");
+        body.push_file(Arc::new(Counted { opened: Arc::clone(opened), descriptor: Arc::new(file.into()), len }), len);
         let representation = Representation {
             body,
             media_type: HeaderValue::from_static("application/octet-stream"),
@@ -235,7 +239,18 @@ fn a_range_touches_no_file_before_it_and_none_behind() {
     let segments: Vec<_> = answer.body.segments().collect();
     let [Segment::File(file)] = segments[..] else { panic!("{segments:?}") };
     assert_eq!((file.offset, file.len), (900, 100));
-    file.content.open(Wait::Never).expect("it opens");
+    // Sent for real: what is opened and read is what the range names.
+    let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    ours.set_nonblocking(true).expect("a mode");
+    let mut body = answer.body;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let socket = StreamSocket::new(ours.into());
+        send(&socket, &mut body, &TransportOptions::default(), |_| {}).await.expect("sent");
+    });
+    let mut received = Vec::new();
+    std::io::Read::read_to_end(&mut theirs, &mut received).expect("received");
+    assert_eq!(received, [6; 100]);
     let counts: Vec<_> = opened.iter().map(|opened| opened.load(Ordering::Relaxed)).collect();
     assert_eq!(counts, [0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
 }
