@@ -131,7 +131,7 @@ def summary(report, chart):
 
 # ---- Chart --------------------------------------------------------------------------------------------------
 
-WIDTH, LEFT, RIGHT, TOP, BAR, GAP = 760, 150, 110, 64, 15, 13
+WIDTH, LEFT, RIGHT, TOP, BAR, GAP = 760, 165, 120, 64, 15, 13
 STYLE = """
   .paper { fill: #ffffff } text { fill: #1f2328; font: 13px system-ui, -apple-system, "Segoe UI", sans-serif }
   .quiet { fill: #59636e } .title { font-weight: 600; font-size: 15px } .strong { font-weight: 600 }
