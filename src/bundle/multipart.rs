@@ -147,7 +147,7 @@ impl Shape {
 
 /// Strings delimiters, heads and contents together.
 fn assemble(parts: Vec<Part>, heads: &[u8], ends: &[usize], boundary: &str) -> Body {
-    let mut body = Body::with_capacity(2 * parts.len() + 1);
+    let mut body = Body::with_capacity(2 * parts.len() + 2); // and the answer's head
     let delimiter_len = boundary.len() + 6;
     let mut lines = BytesMut::with_capacity(heads.len() + (parts.len() + 1) * delimiter_len);
     let mut start = 0;

@@ -33,6 +33,51 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// What happened is written into `exchange`; there is nothing to be returned. Cancel safety: part of an
 /// answer may be on the wire; the connection can only be closed.
 pub async fn serve(socket: &impl Socket, service: &impl Service, options: &TransportOptions, exchange: &mut Exchange) {
+    // In a box of its own, which is gone while the answer is sent: that is where a connection can stay for long.
+    let Some(Begun { mut body, head_len, unread, refused }) = Box::pin(begin(socket, service, options, exchange)).await
+    else {
+        exchange.outcome = Outcome::Silent;
+        return;
+    };
+    let mut sent = 0;
+    let bytes_sent = &mut exchange.bytes_sent;
+    let result = send(socket, &mut body, options, |count| {
+        sent += count;
+        *bytes_sent = sent.saturating_sub(head_len);
+    });
+    let result = result.await;
+    exchange.outcome = match (result, refused) {
+        (_, Some(reason)) => Outcome::Refused(reason),
+        // Only a pong has no status; whether its prober waited for it is no concern of ours.
+        (_, None) if exchange.status.is_none() => Outcome::Silent,
+        (Ok(()), None) => Outcome::Complete,
+        (Err(SendError::Peer(error)), None) => Outcome::Cut(Cut::Client(error)),
+        (Err(SendError::Stalled), None) => Outcome::Cut(Cut::Stalled),
+        (Err(SendError::Content { parameter, error }), None) => Outcome::Cut(Cut::Content { parameter, error }),
+    };
+    linger(socket, unread).await;
+}
+
+/// What there is to send once a connection has said what it wants.
+struct Begun {
+    /// Head and body.
+    body: Body,
+    /// How much of it is the head.
+    head_len: u64,
+    /// Whether more is known to come from the peer.
+    unread: bool,
+    /// Why what came was not served.
+    refused: Option<String>,
+}
+
+/// Reads a request in the time it may take, calls the service, and writes the answer's head. None where there was no
+/// request at all.
+async fn begin(
+    socket: &impl Socket,
+    service: &impl Service,
+    options: &TransportOptions,
+    exchange: &mut Exchange,
+) -> Option<Begun> {
     let deadline = Instant::now() + options.head_timeout;
     let received = match timeout_at(deadline, receive(socket, service, exchange)).await {
         Ok(received) => received,
@@ -40,25 +85,31 @@ pub async fn serve(socket: &impl Socket, service: &impl Service, options: &Trans
     };
     match received {
         Ok(Incoming::Request { request, unread }) => {
-            let method = request.method.clone();
+            let is_head = request.method == Method::HEAD;
             let response = service.call(request).await;
-            answer(socket, response, &method, options, exchange).await;
-            linger(socket, unread).await;
+            Some(compose(response, is_head, unread, None, exchange))
         }
         Ok(Incoming::Ping) => {
-            exchange.outcome = Outcome::Silent;
-            let mut pong = Body::from(Bytes::from_static(&uwsgi::PONG));
-            // A prober that does not wait for its answer is no concern of ours.
-            let _ = send(socket, &mut pong, options, |_| {}).await;
+            let body = Body::from(Bytes::from_static(&uwsgi::PONG));
+            Some(Begun { body, head_len: 0, unread: false, refused: None })
         }
-        Ok(Incoming::Nothing) => exchange.outcome = Outcome::Silent,
+        Ok(Incoming::Nothing) => None,
         Err(Refusal { status, reason }) => {
             let problem = Problem::new(status, reason.clone());
-            answer(socket, problem.into(), &Method::GET, options, exchange).await;
-            exchange.outcome = Outcome::Refused(reason);
-            linger(socket, true).await;
+            Some(compose(problem.into(), false, true, Some(reason), exchange))
         }
     }
+}
+
+/// Puts an answer's head and, unless the request was HEAD, its body together.
+fn compose(response: Response, is_head: bool, unread: bool, refused: Option<String>, exchange: &mut Exchange) -> Begun {
+    let head = wire::encode_head(&response);
+    let head_len = head.len() as u64;
+    exchange.status = Some(response.status);
+    exchange.parts = response.parts;
+    let mut body = if is_head { Body::empty() } else { response.body };
+    body.push_front(head);
+    Begun { body, head_len, unread, refused }
 }
 
 #[expect(clippy::large_enum_variant, reason = "it lives for a moment, on the stack")]
@@ -108,34 +159,6 @@ async fn receive(socket: &impl Socket, service: &impl Service, exchange: &mut Ex
         Ok(None) => Err(bad_request("the request's body ended early".to_owned())),
         Err(error) => Err(bad_request(format!("the request's body cannot be read: {error}"))),
     }
-}
-
-/// Writes an answer: its head and, unless the request was HEAD, its body.
-async fn answer(
-    socket: &impl Socket,
-    response: Response,
-    method: &Method,
-    options: &TransportOptions,
-    exchange: &mut Exchange,
-) {
-    let head = wire::encode_head(&response);
-    let head_len = head.len() as u64;
-    exchange.status = Some(response.status);
-    exchange.parts = response.parts;
-    let mut body = if method == Method::HEAD { Body::empty() } else { response.body };
-    body.push_front(head);
-    let mut sent = 0;
-    let bytes_sent = &mut exchange.bytes_sent;
-    let result = send(socket, &mut body, options, |count| {
-        sent += count;
-        *bytes_sent = sent.saturating_sub(head_len);
-    });
-    exchange.outcome = match result.await {
-        Ok(()) => Outcome::Complete,
-        Err(SendError::Peer(error)) => Outcome::Cut(Cut::Client(error)),
-        Err(SendError::Stalled) => Outcome::Cut(Cut::Stalled),
-        Err(SendError::Content { parameter, error }) => Outcome::Cut(Cut::Content { parameter, error }),
-    };
 }
 
 /// Takes what the peer still sends, so that the close does not become a reset. `unread` says that more is
