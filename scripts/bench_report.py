@@ -32,6 +32,13 @@ def errors(report):
             f"{sum(sockets.values()):,} socket errors ({listed}), {len(report['wrong'])} checks failed")
 
 
+def largest_share_of_others(report):
+    """What others took at most of the CPU that was measured; 0 where nothing was pinned and it cannot be told."""
+    rounds = [figures for payload in report["payloads"] for result in payload["results"].values()
+              for figures in result["rounds"]]
+    return max((figures["cpu_share_of_others"] or 0 for figures in rounds), default=0)
+
+
 def conditions(report):
     """Machine, versions and settings, as a list."""
     machine, found = report["machine"], report["versions"]
@@ -40,12 +47,13 @@ def conditions(report):
     if found.get("peer"):
         programs.append(f"{found['peer']} under uWSGI {found['uwsgi']} and {found['python']}, 2 processes × 16 threads")
     settings = ", ".join(f"`{name} {value}`" for name, value in report["nginx"].items() if name != "access_log")
+    others = f" Others took at most {largest_share_of_others(report):.0%} of CPU time there." if "backend" in machine["pinned"] else ""
     options = f" `axon serve` with {' '.join(report['axon_options'])}." if report["axon_options"] else ""
     return [
         f"**Measured** on {report['date']} with `{report['command']}`: {report['rounds']} × {report['seconds']} s each, "
         f"{report['connections']} connections.{options}",
         f"**Machine**: {machine['cpu']}, {machine['cores']} CPUs, {machine['memory_mib']:,} MiB, {machine['system']}, "
-        f"Linux {found['kernel']}. Pinned: {machine['pinned']}.",
+        f"Linux {found['kernel']}. Pinned: {machine['pinned']}.{others}",
         f"**Programs**: {', '.join(programs)}.",
         f"**nginx**: {settings}. Access logs {report['access_logs']}.",
         f"**Answers**: {errors(report)}. One answer before and one after each was compared byte by byte.",
@@ -131,7 +139,7 @@ def summary(report, chart):
 
 # ---- Chart --------------------------------------------------------------------------------------------------
 
-WIDTH, LEFT, RIGHT, TOP, BAR, GAP = 760, 150, 110, 64, 15, 13
+WIDTH, LEFT, RIGHT, TOP, BAR, GAP = 760, 165, 120, 64, 15, 13
 STYLE = """
   .paper { fill: #ffffff } text { fill: #1f2328; font: 13px system-ui, -apple-system, "Segoe UI", sans-serif }
   .quiet { fill: #59636e } .title { font-weight: 600; font-size: 15px } .strong { font-weight: 600 }
