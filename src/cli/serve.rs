@@ -60,7 +60,8 @@ pub struct ServeArguments {
     dotfiles: bool,
 
     /// What entity tags are made of: full counts size, mtime and ctime; mtime leaves ctime out, for machines that
-    /// hold copies of the same files. Example: --validators mtime
+    /// hold copies of the same files. Who may write the files can then keep a tag for other content by setting the
+    /// time back. Example: --validators mtime
     #[arg(
         long,
         env = "AXON_VALIDATORS",
