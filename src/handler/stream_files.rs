@@ -13,7 +13,7 @@ use crate::{
         list,
         selection::{self, FileFailure, OnMissing, Selection, Wanted},
     },
-    message::{self, FileProblem, Offer, Problem, Representation, Request, Response, Stamp},
+    message::{self, FileProblem, FingerprintKey, Offer, Problem, Representation, Request, Response, Stamp},
     store::{Entry, OpenError, media_type},
 };
 
@@ -38,26 +38,17 @@ impl Handler {
             _ => selection::from_query(&request.query, &self.options)?,
         };
         let Selection { files, format, on_missing } = selection;
-        let mut parts = Vec::with_capacity(files.len());
-        let mut failures = Vec::new();
-        for (index, opened) in self.open(request, files).await.into_iter().enumerate() {
-            match opened {
-                Ok(part) => parts.push(part),
-                Err(Failed { parameter, name, failure: (status, detail) }) => {
-                    let problem = Problem::new(status, detail);
-                    parts.push(Part::problem(parameter.clone(), name, &problem, &self.key));
-                    let parameter = parameter.escape_ascii().to_string();
-                    failures.push(FileProblem { index, parameter, status, detail });
-                }
-            }
-        }
-        let shape = format.or_else(|| negotiated(request, &parts));
+        let opened = self.open(request, files).await;
+        let failures: Vec<FileProblem> = opened.iter().enumerate().filter_map(Failed::told).collect();
+        let shape = format.or_else(|| negotiated(request, &opened));
         // A want of descriptors passes: nothing that may be kept should say that the files were missing.
         let lasting = failures.iter().all(|failure| failure.status != StatusCode::SERVICE_UNAVAILABLE);
         let tolerant = on_missing == OnMissing::Part && shape.is_some() && lasting;
         if !failures.is_empty() && !tolerant {
             return Err(selection::blame(failures));
         }
+        let stand_in = |failed: Failed| failed.into_part(&self.key);
+        let mut parts: Vec<Part> = opened.into_iter().map(|part| part.unwrap_or_else(stand_in)).collect();
         let mut representation = match shape {
             None => alone(parts.remove(0)),
             Some(shape) => bundle::bundle(parts, shape, &self.key),
@@ -133,16 +124,31 @@ struct Failed {
     failure: FileFailure,
 }
 
+impl Failed {
+    /// What the client is told where the whole request fails.
+    fn told((index, opened): (usize, &Result<Part, Self>)) -> Option<FileProblem> {
+        let Self { parameter, failure: (status, detail), .. } = opened.as_ref().err()?;
+        Some(FileProblem { index, parameter: escaped(parameter), status: *status, detail })
+    }
+
+    /// What stands in its place where it does not.
+    fn into_part(self, key: &FingerprintKey) -> Part {
+        let (status, detail) = self.failure;
+        Part::problem(self.parameter, self.name, &Problem::new(status, detail), key)
+    }
+}
+
 /// The shape that the client likes best; None for one file as itself.
-fn negotiated(request: &Request, parts: &[Part]) -> Option<Shape> {
+fn negotiated(request: &Request, opened: &[Result<Part, Failed>]) -> Option<Shape> {
     let accept = request.header(header::ACCEPT);
     let shapes = |only_by_name| Shape::ALL.map(|shape| Offer { media_type: shape.essence(), only_by_name });
-    let [only] = parts else {
+    let [only] = opened else {
         let liked = message::preferred(accept, &shapes(false)).unwrap_or(0);
         return Some(Shape::ALL[liked]);
     };
     // A bundle of one is for a client that names multipart/something.
-    let media_type = only.representation.media_type.to_str().unwrap_or_default();
+    let media_type = only.as_ref().ok().and_then(|part| part.representation.media_type.to_str().ok());
+    let media_type = media_type.unwrap_or("application/problem+json");
     let itself = Offer { media_type, only_by_name: false };
     let [mixed, form_data, related] = shapes(true);
     let liked = message::preferred(accept, &[itself, mixed, form_data, related]).unwrap_or(0);

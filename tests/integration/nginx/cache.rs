@@ -289,6 +289,24 @@ fn assert_nothing_was_kept(stack: &Stack, target: &str) {
 }
 
 #[test]
+fn of_many_who_want_the_same_for_the_first_time_one_reaches_axon() {
+    let stack = Stack::start_with(Site::awkward(), &[], &SLOW);
+    let target = stream_target(&["a.txt", "s3000000.bin", "b.txt"]);
+    // The first one's answer takes two seconds or so; the others come meanwhile.
+    let mut first = begin(&stack, &target);
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (0..6).map(|_| scope.spawn(|| stack.nginx.connect().get(&target))).collect();
+        for other in others {
+            let answer = other.join().expect("no panic");
+            assert_eq!((answer.status, status(&answer)), (200, Some("HIT")));
+            assert_eq!(answer.parts().len(), 3);
+        }
+    });
+    assert!(first.wait().expect("a child").success());
+    assert_reached(&stack, 1);
+}
+
+#[test]
 fn an_answer_that_was_cut_by_the_end_of_axon_is_not_kept() {
     let site = Site::awkward();
     let secret = site.beside("secret").display().to_string();
