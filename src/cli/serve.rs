@@ -54,9 +54,9 @@ pub struct ServeArguments {
     #[arg(long, env = "AXON_WORKERS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Listening")]
     workers: Option<u16>,
 
-    /// Serve names with a component that starts with a dot as well; by default they are not found.
-    /// Example: --dotfiles
-    #[arg(long, env = "AXON_DOTFILES", action = ArgAction::SetTrue, value_parser = clap::builder::FalseyValueParser::new(), help_heading = "Files")]
+    /// Serve names with a component that starts with a dot as well; by default they are not found (in the environment:
+    /// true or false). Example: --dotfiles
+    #[arg(long, env = "AXON_DOTFILES", action = ArgAction::SetTrue, value_parser = clap::builder::BoolishValueParser::new(), help_heading = "Files")]
     dotfiles: bool,
 
     /// What entity tags are made of: full counts size, mtime and ctime; mtime leaves ctime out, for machines that
@@ -134,7 +134,7 @@ const EXAMPLE: &str = "\
 Example:
   axon serve --root /srv/files --uwsgi unix:/run/axon/axon.sock --socket-group www-data
 
-and in nginx's configuration:
+and in nginx's configuration, in short (nginx.conf in the repository is the whole of it):
   location /api/ { include uwsgi_params; uwsgi_pass unix:/run/axon/axon.sock; uwsgi_buffering off; }";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -184,8 +184,10 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), ServeFailure> {
     });
     listening.map_err(ServeFailure::Signals)?;
     let ended = server::start(&arguments.config(), &shutdown);
-    if let Err(cause) = &ended {
-        // It goes to standard error as well, but a daemon's operator looks into the log.
+    if let Err(cause) = &ended
+        && arguments.log_file.is_some()
+    {
+        // It goes to standard error in any case, but an operator looks into the log.
         error!(%cause, "the server ended");
     }
     log.finish();

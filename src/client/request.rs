@@ -50,7 +50,7 @@ pub struct Answer {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody listens there, or we may not connect.
-    #[error("cannot connect to {0}")]
+    #[error("cannot connect to {0} (is axon serve running there?)")]
     Connect(Address, #[source] io::Error),
     /// The answer is not HTTP.
     #[error("the answer is not HTTP: {0}")]

@@ -73,6 +73,14 @@ pub enum ListenError {
     /// The path is taken by something else.
     #[error("{}: there is something that is not a socket; it is left alone: move it, or choose another path", .0.display())]
     NotASocket(PathBuf),
+    /// The path's directory is missing.
+    #[error("{address}: there is no directory {}; make it, or choose another path", .directory.display())]
+    NoDirectory {
+        /// Where.
+        address: Address,
+        /// What is missing.
+        directory: PathBuf,
+    },
     /// There is no such group.
     #[error("there is no group {0}; see getent group")]
     NoSuchGroup(String),
@@ -139,6 +147,10 @@ impl Listener {
     fn bind_unix(address: &Address, path: &Path, options: &SocketOptions) -> Result<Self, ListenError> {
         let group = options.group.as_deref().map(group_id).transpose()?;
         let name = SocketAddrUnix::new(path).map_err(system(address, "use the path"))?;
+        let directory = directory_of(path);
+        if !directory.is_dir() {
+            return Err(ListenError::NoDirectory { address: address.clone(), directory: directory.to_owned() });
+        }
         // Two processes that start at once must not both find a dead socket and remove the other's new one.
         let _lock = lock_directory(path).map_err(system(address, "lock the directory"))?;
         clear_place(address, path)?;
@@ -147,7 +159,7 @@ impl Listener {
         let umask = rustix::process::umask(Mode::from_raw_mode(0o177));
         let bound = rustix::net::bind(&socket, &name);
         rustix::process::umask(umask);
-        bound.map_err(system(address, "bind"))?;
+        bound.map_err(system(address, "make a socket there"))?;
         let found = fs::symlink_metadata(path).map_err(system(address, "look at the socket"))?;
         let made = SocketFile {
             path: path.to_owned(),
@@ -159,7 +171,7 @@ impl Listener {
         let listener = Self { address: address.clone(), socket: Arc::new(socket), made: Some(made) };
         if let Some(group) = group {
             rustix::fs::chownat(CWD, path, None, Some(group), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(system(address, "change the socket's group"))?;
+                .map_err(system(address, "change the socket's group (be root, or a member of it)"))?;
         }
         rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(options.mode), AtFlags::empty())
             .map_err(system(address, "change the socket's mode"))?;
@@ -196,7 +208,7 @@ fn clear_place(address: &Address, path: &Path) -> Result<(), ListenError> {
 /// A lock on the directory that holds `path`, until it is dropped; None where it cannot be had: then two that start at
 /// the same moment are on their own.
 fn lock_directory(path: &Path) -> io::Result<Option<OwnedFd>> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = match rustix::fs::open(directory, flags, Mode::empty()) {
         // A directory that may be written to and not be read: then without the lock.
@@ -212,6 +224,10 @@ fn lock_directory(path: &Path) -> io::Result<Option<OwnedFd>> {
     }
     warn!(path = %path.display(), "somebody holds a lock on the socket's directory; going on without it");
     Ok(None)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn stream_socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {

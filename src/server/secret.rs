@@ -4,7 +4,7 @@ use std::{
     fs::{self, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use thiserror::Error;
@@ -19,8 +19,14 @@ const MIN_SECRET_LEN: usize = 16;
 #[derive(Debug, Error)]
 pub enum SecretError {
     /// The file cannot be read, or made where it is missing.
-    #[error("cannot read or make the secret file: {0}")]
-    File(#[from] io::Error),
+    #[error("cannot read or make the secret file {}", .path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
     /// The system has no randomness.
     #[error("the system gives no random bytes: {0}")]
     Random(getrandom::Error),
@@ -40,8 +46,9 @@ pub fn load_secret(path: Option<&Path>) -> Result<FingerprintKey, SecretError> {
     if matches!(fs::symlink_metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound) {
         create(path)?;
     }
-    let secret = fs::read(path)?;
-    let mode = fs::metadata(path)?.permissions().mode();
+    let failed = |error| SecretError::File { path: path.to_owned(), error };
+    let secret = fs::read(path).map_err(failed)?;
+    let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
     if mode & 0o007 != 0 {
         warn!(path = %path.display(), "everybody on this machine may use the secret file; run chmod o= on it");
     }
@@ -63,7 +70,7 @@ fn create(path: &Path) -> Result<(), SecretError> {
     match written {
         Ok(()) => info!(path = %path.display(), "made a secret file"),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.exists() => {}
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(SecretError::File { path: path.to_owned(), error }),
     }
     Ok(())
 }
@@ -114,6 +121,6 @@ mod tests {
         let key = load_secret(Some(&path)).expect("long enough");
         fs::write(&path, "sixteen bytes...").expect("a file");
         assert_eq!(tag(&key), tag(&load_secret(Some(&path)).expect("the same")));
-        assert!(matches!(load_secret(Some(&dir.path().join("no/where"))), Err(SecretError::File(_))));
+        assert!(matches!(load_secret(Some(&dir.path().join("no/where"))), Err(SecretError::File { .. })));
     }
 }
