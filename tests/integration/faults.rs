@@ -2,4 +2,5 @@
 
 mod changes;
 mod load;
+mod panics;
 mod sinks;
