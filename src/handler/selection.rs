@@ -109,18 +109,12 @@ pub(super) fn parse_format(text: &[u8]) -> Result<Shape, Problem> {
 /// Reads a query: the files in its order.
 pub(super) fn from_query(query: &Bytes, options: &HandlerOptions) -> Result<Selection, Problem> {
     let mut selection = Selection { files: Vec::with_capacity(2), format: None, on_missing: OnMissing::Fail };
-    let mut seen: [bool; 2] = [false; 2];
+    let mut on_missing = None;
     for pair in decode_form(query) {
         let (parameter, value) = pair.map_err(|error| bad_request(error.to_string()))?;
         match &parameter[..] {
-            b"format" => {
-                once(&mut seen[0], "format")?;
-                selection.format = Some(parse_format(&value)?);
-            }
-            b"missing" => {
-                once(&mut seen[1], "missing")?;
-                selection.on_missing = OnMissing::parse(&value)?;
-            }
+            b"format" => set_once(&mut selection.format, "format", || parse_format(&value))?,
+            b"missing" => set_once(&mut on_missing, "missing", || OnMissing::parse(&value))?,
             name if !name.starts_with(b"file") => {
                 let name = name.escape_ascii();
                 let detail = format!("unknown parameter {name}; files are named by file1=, file2= and so on");
@@ -135,6 +129,7 @@ pub(super) fn from_query(query: &Bytes, options: &HandlerOptions) -> Result<Sele
             }
         }
     }
+    selection.on_missing = on_missing.unwrap_or_default();
     selection.or_empty("no file is named; add ?file1=NAME and, for a bundle, &file2=NAME")
 }
 
@@ -146,8 +141,12 @@ fn shared(query: &Bytes, decoded: Cow<'_, [u8]>) -> Bytes {
     }
 }
 
-fn once(seen: &mut bool, name: &str) -> Result<(), Problem> {
-    if std::mem::replace(seen, true) { Err(bad_request(format!("{name} was sent twice"))) } else { Ok(()) }
+fn set_once<T>(option: &mut Option<T>, name: &str, parse: impl FnOnce() -> Result<T, Problem>) -> Result<(), Problem> {
+    if option.is_some() {
+        return Err(bad_request(format!("{name} was sent twice")));
+    }
+    *option = Some(parse()?);
+    Ok(())
 }
 
 fn bad_request(detail: String) -> Problem {

@@ -152,8 +152,8 @@ impl Listener {
             return Err(ListenError::NoDirectory { address: address.clone(), directory: directory.to_owned() });
         }
         // Two processes that start at once must not both find a dead socket and remove the other's new one.
-        let _lock = lock_directory(path).map_err(system(address, "lock the directory"))?;
-        clear_place(address, path)?;
+        let _lock = lock_directory(directory).map_err(system(address, "lock the directory"))?;
+        clear_place(address, path, &name)?;
         let socket = stream_socket(AddressFamily::UNIX).map_err(system(address, "make a socket"))?;
         // For the moment between bind and chmod nobody else may connect, whatever the umask was.
         let umask = rustix::process::umask(Mode::from_raw_mode(0o177));
@@ -187,7 +187,7 @@ impl Drop for Listener {
 }
 
 /// Makes sure that nothing is at a socket's place, or says what is.
-fn clear_place(address: &Address, path: &Path) -> Result<(), ListenError> {
+fn clear_place(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(), ListenError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(system(address, "look at the path")(error)),
@@ -195,8 +195,7 @@ fn clear_place(address: &Address, path: &Path) -> Result<(), ListenError> {
         Ok(_) => {}
     }
     let probe = stream_socket(AddressFamily::UNIX).map_err(system(address, "make a socket"))?;
-    let name = SocketAddrUnix::new(path).map_err(system(address, "use the path"))?;
-    match rustix::net::connect(&probe, &name) {
+    match rustix::net::connect(&probe, name) {
         // Left behind by a process that was killed.
         Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(system(address, "remove the dead socket")),
         // A full queue, too, belongs to somebody who is alive.
@@ -205,12 +204,11 @@ fn clear_place(address: &Address, path: &Path) -> Result<(), ListenError> {
     }
 }
 
-/// A lock on the directory that holds `path`, until it is dropped; None where it cannot be had: then two that start at
-/// the same moment are on their own.
+/// A lock on a directory, until it is dropped; None where it cannot be had: then two that start at the same moment are
+/// on their own.
 fn lock_directory(path: &Path) -> io::Result<Option<OwnedFd>> {
-    let directory = directory_of(path);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = match rustix::fs::open(directory, flags, Mode::empty()) {
+    let directory = match rustix::fs::open(path, flags, Mode::empty()) {
         // A directory that may be written to and not be read: then without the lock.
         Err(Errno::ACCESS) => return Ok(None),
         opened => opened?,

@@ -141,14 +141,13 @@ impl<V: Service + 'static> Connections<V> {
                     }
                     break;
                 };
-                match accept_with(socket.get_ref(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                    Ok(accepted) => self.spawn(accepted, permit, is_tcp),
+                match accept(socket.get_ref()) {
+                    Ok(Some(accepted)) => self.spawn(accepted, permit, is_tcp),
+                    Ok(None) => {}
                     Err(Errno::AGAIN) => {
                         ready.clear_ready();
                         break;
                     }
-                    // The peer gave up while it was waiting.
-                    Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                     Err(cause) => {
                         if last_complaint.is_none_or(|at| at.elapsed() >= COMPLAINT_INTERVAL) {
                             error!(%cause, "cannot accept connections now; trying again");
@@ -176,9 +175,9 @@ impl<V: Service + 'static> Connections<V> {
     async fn empty_queue(self: &Arc<Self>, socket: &OwnedFd, is_tcp: bool) {
         let mut turn = 0;
         while let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await {
-            match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(accepted) => self.spawn(accepted, permit, is_tcp),
-                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+            match accept(socket) {
+                Ok(Some(accepted)) => self.spawn(accepted, permit, is_tcp),
+                Ok(None) => {}
                 Err(_) => return,
             }
             turn += 1;
@@ -214,5 +213,13 @@ impl<V: Service + 'static> Connections<V> {
         // The peer waits for the close, nobody waits for the record.
         drop(socket);
         telemetry::record(&exchange, self.options.access_log);
+    }
+}
+
+/// Takes a connection out of the queue, non-blocking; None where its peer gave up while it was waiting.
+fn accept(socket: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
+    match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => Ok(None),
+        accepted => accepted.map(Some),
     }
 }

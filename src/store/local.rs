@@ -94,7 +94,15 @@ pub struct Entry {
     root: Arc<Root>,
     identity: Identity,
     changed: Timestamp,
+    /// None where it was closed again, so that a request does not hold too many.
     descriptor: Option<Arc<OwnedFd>>,
+}
+
+/// What an open gave.
+struct Opened {
+    descriptor: OwnedFd,
+    identity: Identity,
+    changed: Timestamp,
 }
 
 /// By what a file opened again is known to be the one that was measured.
@@ -109,11 +117,8 @@ struct Identity {
 /// The content of an [`Entry`], as part of a body.
 #[derive(Debug)]
 pub struct LocalFile {
-    key: Key,
+    entry: Entry,
     parameter: Bytes,
-    root: Arc<Root>,
-    identity: Identity,
-    descriptor: Option<Arc<OwnedFd>>,
 }
 
 impl Store {
@@ -148,7 +153,7 @@ impl Store {
             if index % OPENS_PER_TURN == OPENS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
-            let entry = Root::measure(&self.root, key, Wait::Never).map(|entry| entry.hold(&mut held));
+            let entry = Entry::open(&self.root, key, Wait::Never, &mut held);
             if matches!(entry, Err(Errno::AGAIN)) {
                 uncached.push(index);
             }
@@ -158,7 +163,7 @@ impl Store {
             let root = Arc::clone(&self.root);
             let wanted: Vec<Key> = uncached.iter().map(|&index| keys[index].clone()).collect();
             let opened = tokio::task::spawn_blocking(move || {
-                let open = |key| Root::measure(&root, key, Wait::ForDisk).map(|entry| entry.hold(&mut held));
+                let open = |key| Entry::open(&root, key, Wait::ForDisk, &mut held);
                 wanted.iter().map(open).collect::<Vec<_>>()
             });
             // Only a runtime that is shutting down loses a task: then EAGAIN stays, "try again".
@@ -193,19 +198,14 @@ impl Root {
     }
 
     /// Opens a file and looks at what was opened. What is no regular file is `EISDIR`.
-    fn measure(root: &Arc<Self>, key: &Key, wait: Wait) -> Result<Entry, Errno> {
-        let descriptor = root.open(key.as_path(), wait)?;
+    fn measure(&self, key: &Key, wait: Wait) -> Result<Opened, Errno> {
+        let descriptor = self.open(key.as_path(), wait)?;
         let stat = rustix::fs::fstat(&descriptor)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Errno::ISDIR);
         }
-        Ok(Entry {
-            key: key.clone(),
-            root: Arc::clone(root),
-            identity: Identity::of(&stat),
-            changed: Timestamp { secs: stat.st_ctime, nanos: nanos(stat.st_ctime_nsec) },
-            descriptor: Some(Arc::new(descriptor)),
-        })
+        let changed = Timestamp { secs: stat.st_ctime, nanos: nanos(stat.st_ctime_nsec) };
+        Ok(Opened { descriptor, identity: Identity::of(&stat), changed })
     }
 }
 
@@ -223,18 +223,17 @@ impl Entry {
 
     /// Turns the entry into content for a body; `parameter` is what a log record will name it by.
     pub fn into_content(self, parameter: Bytes) -> Arc<LocalFile> {
-        let Self { key, root, identity, descriptor, .. } = self;
-        Arc::new(LocalFile { key, parameter, root, identity, descriptor })
+        Arc::new(LocalFile { entry: self, parameter })
     }
 
-    /// Keeps the descriptor if there is room, else closes it.
-    fn hold(mut self, held: &mut usize) -> Self {
-        if *held < MAX_HELD_DESCRIPTORS {
+    /// Opens and measures a file, and keeps it open if there is room.
+    fn open(root: &Arc<Root>, key: &Key, wait: Wait, held: &mut usize) -> Result<Self, Errno> {
+        let Opened { descriptor, identity, changed } = root.measure(key, wait)?;
+        let descriptor = (*held < MAX_HELD_DESCRIPTORS).then(|| {
             *held += 1;
-        } else {
-            self.descriptor = None;
-        }
-        self
+            Arc::new(descriptor)
+        });
+        Ok(Self { key: key.clone(), root: Arc::clone(root), identity, changed, descriptor })
     }
 }
 
@@ -251,7 +250,7 @@ impl Identity {
 
 impl LocalFile {
     fn compare(&self, found: Identity) -> Result<(), ContentError> {
-        let measured = self.identity;
+        let measured = self.entry.identity;
         if found.size < measured.size {
             return Err(ContentError::shrunk(measured.size, found.size));
         }
@@ -264,21 +263,21 @@ impl LocalFile {
 
 impl Content for LocalFile {
     fn open(&self, wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {
-        if let Some(descriptor) = &self.descriptor {
+        if let Some(descriptor) = &self.entry.descriptor {
             return Ok(Arc::clone(descriptor));
         }
-        let entry = match Root::measure(&self.root, &self.key, wait) {
-            Ok(entry) => entry,
+        let opened = match self.entry.root.measure(&self.entry.key, wait) {
+            Ok(opened) => opened,
             Err(Errno::AGAIN) if wait == Wait::Never => return Err(ContentError::WouldWait),
             Err(error) => return Err(ContentError::Io(error.into())),
         };
-        self.compare(entry.identity)?;
-        entry.descriptor.ok_or(ContentError::WouldWait)
+        self.compare(opened.identity)?;
+        Ok(Arc::new(opened.descriptor))
     }
 
     fn check(&self, descriptor: &OwnedFd) -> Result<(), ContentError> {
         let found = Identity::of(&rustix::fs::fstat(descriptor).map_err(io::Error::from)?);
-        if found.size > self.identity.size { Ok(()) } else { self.compare(found) }
+        if found.size > self.entry.identity.size { Ok(()) } else { self.compare(found) }
     }
 
     fn parameter(&self) -> &[u8] {
@@ -286,7 +285,7 @@ impl Content for LocalFile {
     }
 
     fn measured_len(&self) -> u64 {
-        self.identity.size
+        self.entry.identity.size
     }
 }
 

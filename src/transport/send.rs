@@ -4,9 +4,9 @@
 //! from the page cache to the socket with `sendfile`. The buffer belongs to the worker: what the socket
 //! did not take is gathered again later, so a stalled connection holds next to no content.
 //!
-//! No call waits for a disk: whether data is in memory is asked first (`preadv2` with `RWF_NOWAIT`, of every byte that is
-//! copied and of both ends of every chunk that is not), and what is not is read on the blocking pool. A file system that does not know the question (FUSE and others)
-//! counts as one whose data is never in memory.
+//! No call waits for a disk: whether data is in memory is asked first (`preadv2` with `RWF_NOWAIT`), of every byte that
+//! is copied and of both ends of every chunk that is not, and what is not in memory is read on the blocking pool. A file
+//! system that does not know the question (FUSE and others) counts as one whose data is never in memory.
 
 use std::{
     cell::RefCell,
