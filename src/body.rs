@@ -31,6 +31,20 @@ pub trait Content: fmt::Debug + Send + Sync {
 
     /// The size that was measured when the body was planned, in bytes.
     fn measured_len(&self) -> u64;
+
+    /// Which file it is, if it can be told from every other.
+    fn file_id(&self) -> Option<FileId> {
+        None
+    }
+}
+
+/// A file, whatever its names.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileId {
+    /// The file system.
+    pub device: u64,
+    /// The file in it.
+    pub inode: u64,
 }
 
 /// Whether a call may wait for a disk.

@@ -36,10 +36,13 @@ const MAX_EXTENDED_LEN: usize = 320;
 pub fn inline(name: Option<&[u8]>) -> String {
     let Some(name) = name else { return "inline".to_owned() };
     let plain = |b: u8| (0x20..0x7f).contains(&b) && !matches!(b, b'"' | b'\\');
-    let fallback: String = name.iter().map(|&b| if plain(b) { char::from(b) } else { '_' }).collect();
-    if fallback.as_bytes() == name && name.len() <= MAX_PLAIN_LEN {
-        return format!("inline; filename=\"{fallback}\"");
+    if name.len() <= MAX_PLAIN_LEN
+        && name.iter().all(|&b| plain(b))
+        && let Ok(name) = std::str::from_utf8(name)
+    {
+        return ["inline; filename=\"", name, "\""].concat(); // nearly always
     }
+    let fallback: String = name.iter().map(|&b| if plain(b) { char::from(b) } else { '_' }).collect();
     let fallback = shorten(&fallback, MAX_FALLBACK_LEN, str::len);
     match std::str::from_utf8(name) {
         Ok(name) => {

@@ -151,20 +151,25 @@ fn assemble(parts: Vec<Part>, heads: &[u8], ends: &[usize], boundary: &str) -> B
     let delimiter_len = boundary.len() + 6;
     let mut lines = BytesMut::with_capacity(heads.len() + (parts.len() + 1) * delimiter_len);
     let mut start = 0;
-    for (part, &end) in parts.into_iter().zip(ends) {
-        let first = start == 0;
-        lines.put_slice(if first { b"--" } else { b"\r\n--" });
+    for &end in ends {
+        lines.put_slice(if start == 0 { b"--" } else { b"\r\n--" });
         lines.put_slice(boundary.as_bytes());
         lines.put_slice(b"\r\n");
         lines.put_slice(&heads[start..end]);
         start = end;
-        body.push_bytes(lines.split().freeze());
-        body.append(part.representation.body);
     }
     lines.put_slice(b"\r\n--");
     lines.put_slice(boundary.as_bytes());
     lines.put_slice(b"--\r\n");
-    body.push_bytes(lines.freeze());
+    let mut lines = lines.freeze();
+    start = 0;
+    for (part, &end) in parts.into_iter().zip(ends) {
+        let first = if start == 0 { 2 } else { 0 };
+        body.push_bytes(lines.split_to(end - start + delimiter_len - first));
+        start = end;
+        body.append(part.representation.body);
+    }
+    body.push_bytes(lines);
     body
 }
 
@@ -176,34 +181,35 @@ fn write_head(heads: &mut BytesMut, part: &Part, shape: Shape) {
         Shape::Mixed | Shape::Related => disposition::inline(part.filename.as_deref()),
         Shape::FormData => disposition::form_data(&part.parameter, part.filename.as_deref()),
     };
-    let mut line = |name: &str, value: &[u8]| {
-        for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
-            heads.put_slice(piece);
-        }
-    };
-    line("Content-Type", representation.media_type.as_bytes());
-    line("Content-Length", representation.body.len().to_string().as_bytes());
-    line("Content-Disposition", disposition.as_bytes());
-    let mut tail = Vec::with_capacity(96);
+    write_line(heads, "Content-Type", representation.media_type.as_bytes());
+    write_line(heads, "Content-Length", itoa::Buffer::new().format(representation.body.len()).as_bytes());
+    write_line(heads, "Content-Disposition", disposition.as_bytes());
+    let location = heads.len();
+    heads.put_slice(b"Content-Location: ");
+    percent_encode(&part.path, PATH).for_each(|piece| heads.put_slice(piece.as_bytes()));
+    heads.put_slice(b"\r\n");
+    let tail = heads.len();
     if let Some(time) = representation.last_modified {
-        write!(tail, "Last-Modified: {}\r\n", httpdate::fmt_http_date(time)).expect("memory takes everything");
+        write!(heads.writer(), "Last-Modified: {}\r\n", httpdate::fmt_http_date(time))
+            .expect("memory takes everything");
     }
-    for piece in [b"ETag: ", representation.etag.as_bytes(), b"\r\n"] {
-        tail.extend_from_slice(piece);
-    }
+    write_line(heads, "ETag", representation.etag.as_bytes());
     if let Some(status) = part.failed {
-        write!(tail, "Axon-Status: {}\r\n", status.as_u16()).expect("memory takes everything");
+        write_line(heads, "Axon-Status", status.as_str().as_bytes());
     }
-    tail.extend_from_slice(b"\r\n");
-    // The one field without a bound of its own is left out where it would break the bound of all.
-    let location_len: usize = percent_encode(&part.path, PATH).map(str::len).sum();
-    let room = MAX_PART_HEAD_LEN.saturating_sub(heads.len() - start + tail.len() + "Content-Location: \r\n".len());
-    if location_len < room {
-        heads.put_slice(b"Content-Location: ");
-        percent_encode(&part.path, PATH).for_each(|piece| heads.put_slice(piece.as_bytes()));
-        heads.put_slice(b"\r\n");
+    heads.put_slice(b"\r\n");
+    if heads.len() - start >= MAX_PART_HEAD_LEN {
+        // The one field without a bound of its own is left out where it would break the bound of all.
+        let tail = heads.split_off(tail);
+        heads.truncate(location);
+        heads.put_slice(&tail);
     }
-    heads.put_slice(&tail);
+}
+
+fn write_line(heads: &mut BytesMut, name: &str, value: &[u8]) {
+    for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+        heads.put_slice(piece);
+    }
 }
 
 #[cfg(test)]

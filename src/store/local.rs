@@ -18,7 +18,7 @@ use rustix::{
 use thiserror::Error;
 
 use crate::{
-    body::{Content, ContentError, Wait},
+    body::{Content, ContentError, FileId, Wait},
     message::{Stamp, Timestamp},
     store::Key,
 };
@@ -286,6 +286,11 @@ impl Content for LocalFile {
 
     fn measured_len(&self) -> u64 {
         self.entry.identity.size
+    }
+
+    fn file_id(&self) -> Option<FileId> {
+        let Identity { device, inode, .. } = self.entry.identity;
+        Some(FileId { device, inode })
     }
 }
 

@@ -128,8 +128,13 @@ struct Escape<'a, W>(&'a mut W);
 
 impl<W: Write> Write for Escape<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        let special = |b: u8| b < 0x20 || matches!(b, b'"' | b'\\');
+        // Looks at every byte, which is many at once; stopping at the first would be one by one.
+        if !text.bytes().fold(false, |found, b| found | special(b)) {
+            return self.0.write_str(text); // nearly always
+        }
         let mut left = text;
-        while let Some(at) = left.bytes().position(|b| b < 0x20 || matches!(b, b'"' | b'\\')) {
+        while let Some(at) = left.bytes().position(special) {
             self.0.write_str(&left[..at])?;
             match left.as_bytes()[at] {
                 quoted @ (b'"' | b'\\') => write!(self.0, "\\{}", char::from(quoted))?,

@@ -6,6 +6,7 @@ mod address;
 mod connection;
 mod exchange;
 mod receive;
+mod recent;
 mod send;
 mod socket;
 

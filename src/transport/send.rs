@@ -11,6 +11,7 @@
 use std::{
     cell::RefCell,
     io::{self, IoSliceMut},
+    ops::Range,
     os::fd::{AsFd as _, OwnedFd},
     sync::Arc,
 };
@@ -24,7 +25,7 @@ use tokio::time::timeout;
 
 use crate::{
     body::{Body, Content, ContentError, FileRange, Segment, Wait},
-    transport::{Socket, TransportOptions},
+    transport::{Socket, TransportOptions, recent},
 };
 
 /// From this size on a file is not copied into the gathered buffer but sent with `sendfile`, which costs
@@ -106,8 +107,8 @@ struct Sender<'a, S> {
 struct Open {
     content: Arc<dyn Content>,
     descriptor: Arc<OwnedFd>,
-    /// Up to this offset the file was in memory when it was last looked at.
-    warm_until: u64,
+    /// What of it was in memory when it was last looked at.
+    warm: Range<u64>,
 }
 
 /// What one attempt came to.
@@ -151,23 +152,16 @@ impl<S: Socket> Sender<'_, S> {
             Err(ContentError::WouldWait) => return Ok(Attempt::Cold),
             Err(error) => return Err(content_error(range, error)),
         };
-        let still_warm = self.open.as_ref().filter(|open| Arc::ptr_eq(&open.content, &range.content));
-        let mut warm_until = still_warm.map_or(0, |open| open.warm_until);
+        let known = self.open.as_ref().filter(|open| Arc::ptr_eq(&open.content, &range.content));
+        let mut warm = known.map_or(0..0, |open| open.warm.clone());
         let count = range.len.min(self.options.chunk_size as u64) as usize;
         let attempt = self.attempt(|| {
-            // Both ends of a chunk: what the kernel forgets it forgets from the front, what it fetches it fetches
-            // forwards. The front of a chunk lies behind the end of the one before.
-            let end = range.offset + count as u64;
-            let questions = [range.offset, end - 1];
-            for &offset in &questions[usize::from(warm_until == range.offset)..] {
-                match read_cached(&descriptor, &mut [0], offset) {
-                    Ok(0) => return Ok(Attempt::Failed(shrunk(range, &descriptor))),
-                    Ok(_) => {}
-                    Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(Attempt::Cold),
-                    Err(error) => return Ok(Attempt::Failed(content_error(range, ContentError::Io(error.into())))),
-                }
+            let chunk = range.offset..range.offset + count as u64;
+            match look(range, &descriptor, &chunk, &mut warm) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Attempt::Cold),
+                Err(error) => return Ok(Attempt::Failed(error)),
             }
-            warm_until = end;
             if count as u64 == range.len
                 && let Err(error) = range.content.check(&descriptor)
             {
@@ -180,7 +174,7 @@ impl<S: Socket> Sender<'_, S> {
                     io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => Ok(Attempt::NoSendfile),
                     io::ErrorKind::WouldBlock => {
                         // Nobody knows how long the wait will be: what is in memory now may be gone by then.
-                        warm_until = 0;
+                        warm = 0..0;
                         Err(error)
                     }
                     _ if is_of_the_peer(&error) => Err(error),
@@ -190,7 +184,7 @@ impl<S: Socket> Sender<'_, S> {
             }
         });
         let attempt = attempt.await?;
-        self.open = Some(Open { content: Arc::clone(&range.content), descriptor, warm_until });
+        self.open = Some(Open { content: Arc::clone(&range.content), descriptor, warm });
         Ok(attempt)
     }
 
@@ -222,7 +216,7 @@ impl<S: Socket> Sender<'_, S> {
             Ok(read) => read.map_err(|error| content_error(range, error))?,
             Err(error) => return Err(content_error(range, ContentError::Io(io::Error::other(error)))),
         };
-        self.open = Some(Open { content: Arc::clone(&range.content), descriptor, warm_until: 0 });
+        self.open = Some(Open { content: Arc::clone(&range.content), descriptor, warm: 0..0 });
         match self.socket.send(&chunk) {
             Ok(count) if count > 0 => return Ok(count as u64),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -239,14 +233,50 @@ impl<S: Socket> Sender<'_, S> {
     }
 
     /// Runs an attempt until the socket takes something, but no longer than a reader may stall.
-    async fn attempt(&self, attempt: impl FnMut() -> io::Result<Attempt> + Send) -> Result<Attempt, SendError> {
-        match timeout(self.options.stall_timeout, self.socket.when_writable(attempt)).await {
-            Ok(Ok(Attempt::Sent(0))) => Err(SendError::Peer(io::ErrorKind::WriteZero.into())),
-            Ok(Ok(attempt)) => Ok(attempt),
-            Ok(Err(error)) => Err(SendError::Peer(error)),
-            Err(_) => Err(SendError::Stalled),
+    async fn attempt(&self, mut attempt: impl FnMut() -> io::Result<Attempt> + Send) -> Result<Attempt, SendError> {
+        // Nearly always there is room, and then no clock has to be set.
+        let attempted = match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let waited = timeout(self.options.stall_timeout, self.socket.when_writable(attempt)).await;
+                waited.map_err(|_| SendError::Stalled)?
+            }
+            attempted => attempted,
+        };
+        match attempted {
+            Ok(Attempt::Sent(0)) => Err(SendError::Peer(io::ErrorKind::WriteZero.into())),
+            Ok(attempt) => Ok(attempt),
+            Err(error) => Err(SendError::Peer(error)),
         }
     }
+}
+
+/// Whether a chunk of a file is in memory. `warm` is what is known of it, and knows more afterwards.
+///
+/// Both ends are asked about: what the kernel forgets it forgets from the front, what it fetches it fetches forwards.
+/// The front of a chunk lies behind the end of the one before.
+fn look(range: &FileRange, descriptor: &OwnedFd, chunk: &Range<u64>, warm: &mut Range<u64>) -> Result<bool, SendError> {
+    let file = range.content.file_id();
+    if warm.is_empty() {
+        *warm = file.map_or(chunk.start..chunk.start, |file| recent::recall(file, chunk.start));
+    }
+    if chunk.end <= warm.end {
+        return Ok(true);
+    }
+    let questions = [chunk.start, chunk.end - 1];
+    let front_is_known = !warm.is_empty() && warm.end >= chunk.start;
+    for &offset in &questions[usize::from(front_is_known)..] {
+        match read_cached(descriptor, &mut [0], offset) {
+            Ok(0) => return Err(shrunk(range, descriptor)),
+            Ok(_) => {}
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(false),
+            Err(error) => return Err(content_error(range, ContentError::Io(error.into()))),
+        }
+    }
+    warm.end = chunk.end;
+    if let Some(file) = file {
+        recent::note(file, chunk.clone());
+    }
+    Ok(true)
 }
 
 /// Opens a range's file without waiting, or takes the descriptor that is open already.

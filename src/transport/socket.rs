@@ -51,7 +51,8 @@ pub trait Socket: Send + Sync {
         attempt: impl FnMut() -> io::Result<T> + Send,
     ) -> impl Future<Output = io::Result<T>> + Send;
 
-    /// Runs `attempt` until it gives something else than `WouldBlock`, waiting for room in between.
+    /// Runs `attempt` until it gives something else than `WouldBlock`, waiting for room before each time: for a caller
+    /// that has just been refused.
     ///
     /// Cancel safety: safe for the socket; what an attempt has sent is sent.
     fn when_writable<T: Send>(
@@ -76,11 +77,8 @@ impl StreamSocket {
         Self { descriptor: Arc::new(descriptor), registered: OnceLock::new() }
     }
 
+    /// Runs `attempt` whenever the runtime says that it may come to something, until it does.
     async fn when<T>(&self, interest: Interest, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        match attempt() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result,
-        }
         if self.registered.get().is_none() {
             let registered = watch(Arc::clone(&self.descriptor))?;
             // One task uses a socket, so nobody was faster.
@@ -133,7 +131,11 @@ impl Socket for StreamSocket {
         Ok(rustix::net::shutdown(&self.descriptor, Shutdown::Write)?)
     }
 
-    async fn when_readable<T: Send>(&self, attempt: impl FnMut() -> io::Result<T> + Send) -> io::Result<T> {
+    async fn when_readable<T: Send>(&self, mut attempt: impl FnMut() -> io::Result<T> + Send) -> io::Result<T> {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
         self.when(Interest::READABLE, attempt).await
     }
 
