@@ -90,8 +90,9 @@ pub enum Segment {
 }
 
 impl Segment {
-    /// Length in bytes.
-    fn len(&self) -> u64 {
+    /// Length in bytes; never 0.
+    #[expect(clippy::len_without_is_empty, reason = "no segment is empty")]
+    pub fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File(file) => file.len,

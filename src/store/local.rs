@@ -23,9 +23,9 @@ use crate::{
     store::Key,
 };
 
-/// The most descriptors that the files of one request keep open. Of a larger set the first ones stay open
-/// and the others are opened again, and compared, when their turn comes.
-pub const MAX_HELD_DESCRIPTORS: usize = 16;
+/// The most descriptors that the files of one request keep open; with one that is read ahead of its turn they are 16.
+/// Of a larger set the first ones stay open and the others are opened again, and compared, when their turn comes.
+pub const MAX_HELD_DESCRIPTORS: usize = 15;
 
 /// How many files are opened before other connections of the worker get a turn.
 const OPENS_PER_TURN: usize = 64;

@@ -4,6 +4,7 @@
 
 mod address;
 mod connection;
+mod disk;
 mod exchange;
 mod receive;
 mod recent;

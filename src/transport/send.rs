@@ -16,16 +16,13 @@ use std::{
     sync::Arc,
 };
 
-use rustix::{
-    fs::Advice,
-    io::{Errno, ReadWriteFlags},
-};
+use rustix::io::{Errno, ReadWriteFlags};
 use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::{
     body::{Body, Content, ContentError, FileRange, Segment, Wait},
-    transport::{Socket, TransportOptions, recent},
+    transport::{Socket, TransportOptions, disk, recent},
 };
 
 /// From this size on a file is not copied into the gathered buffer but sent with `sendfile`, which costs
@@ -41,9 +38,6 @@ const KEPT_COLD_LEN: usize = 4096;
 
 /// Bytes of this length or less are not begun where they do not fit any more.
 const SHORT_LEN: usize = 100;
-
-/// How far ahead of a read that had to wait for the disk the kernel is asked to fetch.
-const READ_AHEAD_LEN: u64 = 1024 * 1024;
 
 thread_local! {
     /// What a worker gathers into.
@@ -80,7 +74,7 @@ pub async fn send(
     mut progress: impl FnMut(u64) + Send,
 ) -> Result<(), SendError> {
     socket.expect_to_send(body.len());
-    let mut sender = Sender { socket, options, sendfile: options.sendfile, open: None, calls: 0 };
+    let mut sender = Sender { socket, options, sendfile: options.sendfile, open: None, calls: 0, fetched_to: u64::MAX };
     while !body.is_empty() {
         let count = sender.send_some(body).await?;
         progress(count);
@@ -102,6 +96,8 @@ struct Sender<'a, S> {
     /// The file that is being sent, so that it is opened once.
     open: Option<Open>,
     calls: u32,
+    /// How much of the body lies behind the last file that was fetched ahead.
+    fetched_to: u64,
 }
 
 struct Open {
@@ -139,7 +135,7 @@ impl<S: Socket> Sender<'_, S> {
                     let Some(Segment::File(range)) = body.front() else {
                         return Err(SendError::Peer(io::Error::other("only files are ever cold")));
                     };
-                    return self.send_cold(range).await;
+                    return self.send_cold(range, body).await;
                 }
             }
         }
@@ -205,13 +201,15 @@ impl<S: Socket> Sender<'_, S> {
         .await
     }
 
-    /// Reads a chunk on the blocking pool and writes what the socket takes of it.
-    async fn send_cold(&mut self, range: &FileRange) -> Result<u64, SendError> {
+    /// Reads a chunk on the blocking pool and writes what the socket takes of it; the files behind it are fetched
+    /// meanwhile.
+    async fn send_cold(&mut self, range: &FileRange, body: &Body) -> Result<u64, SendError> {
         let wanted = range.clone();
         let count = range.len.min(self.options.chunk_size as u64) as usize;
         let open = self.open.take().filter(|open| Arc::ptr_eq(&open.content, &range.content));
         let open = open.map(|open| open.descriptor);
-        let read = tokio::task::spawn_blocking(move || read_from_disk(&wanted, open, count));
+        let read = tokio::task::spawn_blocking(move || disk::read(&wanted, open, count));
+        self.read_ahead(body);
         let (descriptor, mut chunk) = match read.await {
             Ok(read) => read.map_err(|error| content_error(range, error))?,
             Err(error) => return Err(content_error(range, ContentError::Io(io::Error::other(error)))),
@@ -230,6 +228,15 @@ impl<S: Socket> Sender<'_, S> {
             Attempt::Sent(count) => Ok(count as u64),
             _ => Err(SendError::Peer(io::ErrorKind::WriteZero.into())),
         }
+    }
+
+    /// Has the kernel fetch the files that follow the front of a body.
+    fn read_ahead(&mut self, body: &Body) {
+        let files = disk::next_files(body, self.fetched_to);
+        let Some(last) = files.last() else { return };
+        self.fetched_to = last.left_behind;
+        // Nobody waits for it. A reader that goes away meanwhile has had some files fetched for nothing.
+        tokio::task::spawn_blocking(move || files.iter().for_each(|file| disk::fetch(&file.range)));
     }
 
     /// Runs an attempt until the socket takes something, but no longer than a reader may stall.
@@ -344,33 +351,6 @@ fn read_cached(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, 
     rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)
 }
 
-/// Opens if need be and reads `count` bytes, however long the disk takes.
-fn read_from_disk(
-    range: &FileRange,
-    open: Option<Arc<OwnedFd>>,
-    count: usize,
-) -> Result<(Arc<OwnedFd>, Vec<u8>), ContentError> {
-    let descriptor = open.map_or_else(|| range.content.open(Wait::ForDisk), Ok)?;
-    let ahead = std::num::NonZeroU64::new(range.len.min(READ_AHEAD_LEN));
-    // Advice only: where it is not taken, the next chunk waits for the disk as well.
-    let _ = rustix::fs::fadvise(&descriptor, range.offset, ahead, Advice::WillNeed);
-    let mut chunk = vec![0; count];
-    let mut filled = 0;
-    while filled < count {
-        let read = rustix::io::pread(&descriptor, &mut chunk[filled..], range.offset + filled as u64);
-        match read {
-            Ok(0) => return Err(ContentError::shrunk(range.content.measured_len(), size_now(&descriptor))),
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(ContentError::Io(error.into())),
-        }
-    }
-    if count as u64 == range.len {
-        range.content.check(&descriptor)?;
-    }
-    Ok((descriptor, chunk))
-}
-
 /// Whether an error means that the reader is gone, and not that something is wrong here.
 fn is_of_the_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
@@ -378,11 +358,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 }
 
 fn shrunk(range: &FileRange, descriptor: &OwnedFd) -> SendError {
-    content_error(range, ContentError::shrunk(range.content.measured_len(), size_now(descriptor)))
-}
-
-fn size_now(descriptor: &OwnedFd) -> u64 {
-    rustix::fs::fstat(descriptor).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+    content_error(range, ContentError::shrunk(range.content.measured_len(), disk::size_now(descriptor)))
 }
 
 fn content_error(range: &FileRange, error: ContentError) -> SendError {

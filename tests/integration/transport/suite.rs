@@ -117,6 +117,35 @@ async fn cold_files_arrive_whole() {
 }
 
 #[tokio::test]
+async fn files_behind_one_that_had_to_be_read_are_fetched_meanwhile() {
+    let content = noise(100_000);
+    let files: Vec<_> = (0..4).map(|_| OpenFile::holding(&content)).collect();
+    let is_cached = |file: &OpenFile| {
+        let mut byte = [0];
+        let buffer = std::io::IoSliceMut::new(&mut byte);
+        rustix::io::preadv2(&file.descriptor, &mut [buffer], 50_000, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
+    };
+    let mut body = Body::empty();
+    for file in &files {
+        rustix::fs::fadvise(&file.descriptor, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
+        assert!(!is_cached(file), "TMPDIR must be on a disk, not in memory: nothing there is ever read from one");
+        body.push_file(file.clone(), 100_000);
+    }
+    // The reader takes a little of the first file and no more.
+    let socket = Trickle::new(Vec::new(), Manners { full_after: 1000, ..Manners::default() });
+    let options = TransportOptions { stall_timeout: Duration::from_secs(60), ..TransportOptions::default() };
+    let fetched = async {
+        while !files.iter().all(|file| is_cached(file)) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        sent = send(&socket, &mut body, &options, |_| {}) => panic!("{sent:?}"),
+        fetched = tokio::time::timeout(Duration::from_secs(20), fetched) => fetched.expect("all are fetched"),
+    }
+}
+
+#[tokio::test]
 async fn a_real_socket_carries_the_same_bytes() {
     let (body, content) = mixed_body();
     for (path, options, _) in send_paths() {
