@@ -70,15 +70,13 @@ fn request_id(exchange: &Exchange) -> Cow<'_, str> {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let given = exchange.request.as_ref().and_then(|request| request.id.as_ref()).filter(|id| !id.is_empty());
-    match given {
-        Some(id) => escaped(id.as_bytes()),
-        // Unique is enough; nobody needs to be kept from guessing it.
-        None => {
-            let process = *PROCESS.get_or_init(|| getrandom::u64().unwrap_or_default());
-            let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            format!("{process:016x}{number:08x}").into()
-        }
+    if let Some(id) = given {
+        return escaped(id.as_bytes());
     }
+    // Unique is enough; nobody needs to be kept from guessing it.
+    let process = *PROCESS.get_or_init(|| getrandom::u64().unwrap_or_default());
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{process:016x}{number:08x}").into()
 }
 
 /// Bytes a peer chose, so that they cannot break out of a field or fill the log. In the text form a field ends at a
