@@ -26,6 +26,9 @@ pub const MAX_PART_HEAD_LEN: usize = 1000;
 /// How many files a bundle has.
 const AXON_PARTS: HeaderName = HeaderName::from_static("axon-parts");
 
+/// The status of a part that stands in for a file.
+pub(super) const AXON_STATUS: HeaderName = HeaderName::from_static("axon-status");
+
 /// What may stand in a path without being encoded: unreserved characters (RFC 3986 §2.3) and the slash.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
