@@ -13,7 +13,7 @@
 //! | [`handler`] | requests to answers: the routes |
 //! | [`transport`] | one connection: read, call, write, time out |
 //! | [`server`] | listeners, workers, shutdown; joins all rooms |
-//! | [`client`] | a uwsgi request |
+//! | [`client`] | a uwsgi request; a bundle unpacked |
 //! | [`telemetry`] | log records |
 //! | [`cli`] | what the user may type |
 //!

@@ -10,6 +10,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(arguments) => cli::serve(&arguments).map_err(anyhow::Error::from).map(|()| ExitCode::SUCCESS),
         Command::Request(arguments) => cli::request(arguments).map_err(anyhow::Error::from),
+        Command::Unpack(arguments) => cli::unpack(&arguments).map_err(anyhow::Error::from),
     };
     result.unwrap_or_else(|error| {
         eprintln!("axon: {error:#}");

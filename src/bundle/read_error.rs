@@ -62,7 +62,7 @@ pub enum Place {
     #[error("in a part's head")]
     Head,
     /// In a part's content.
-    #[error("after {received} bytes of a part's content{}", .announced.map_or(String::new(), |all| format!(" of {all}")))]
+    #[error("in a part's content, of which {received}{} bytes came", .announced.map_or(String::new(), |all| format!(" of {all}")))]
     Content {
         /// How many bytes came.
         received: u64,

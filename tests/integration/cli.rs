@@ -241,7 +241,9 @@ fn a_request_that_cannot_write_its_output_fails() {
 
 #[test]
 fn the_help_reads_like_a_manual() {
-    for arguments in [&["--help"][..], &["serve", "--help"], &["request", "--help"], &["help", "serve"]] {
+    for arguments in
+        [&["--help"][..], &["serve", "--help"], &["request", "--help"], &["unpack", "--help"], &["help", "serve"]]
+    {
         let output = run_axon(arguments);
         let help = String::from_utf8(output.stdout).expect("text");
         assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{arguments:?}");
@@ -272,6 +274,9 @@ fn the_help_reads_like_a_manual() {
         let variable = format!("[env: AXON_{}", name.trim_start_matches('-').replace('-', "_").to_uppercase());
         assert!(paragraph.contains(&variable), "{option}: {variable} in {paragraph}");
         assert!(paragraph.contains(&format!("Example: {name}")), "{option}: an example in {paragraph}");
+    }
+    for word in ["SIGHUP reopens", "a bare number is seconds"] {
+        assert!(help.contains(word), "{word} in {help}");
     }
     for group in ["Listening:", "Files:", "Limits:", "Logging:"] {
         assert!(help.lines().any(|line| line == group), "{group} in {help}");

@@ -16,6 +16,7 @@
 //! | `representation` | ranges, conditions, shapes, lists: of real files, without a socket |
 //! | `sockets` | who may connect, what is at a socket's place, and how a daemon ends |
 //! | `transport` | one connection over sockets in memory that stall, trickle and break |
+//! | `unpack` | `axon unpack`: bundles through nginx and curl, cut ones, hostile ones, those of others |
 //!
 //! A test that needs a program says so in its name's module; where the program is missing it is installed by
 //! `scripts/test`, and without it the test fails and says what to install.
@@ -36,3 +37,4 @@ mod protocol;
 mod representation;
 mod sockets;
 mod transport;
+mod unpack;

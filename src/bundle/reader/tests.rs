@@ -179,7 +179,7 @@ fn what_is_wrong_is_said_with_its_place() {
     }
     let body = b"--x\r\nContent-Length: 5\r\n\r\n123";
     let message = read(body).1.expect_err("cut").to_string();
-    assert_eq!(message, "it is cut after 3 bytes of a part's content of 5 (byte 29)");
+    assert_eq!(message, "it is cut in a part's content, of which 3 of 5 bytes came (byte 29)");
 }
 
 #[test]
