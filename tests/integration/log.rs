@@ -155,6 +155,7 @@ fn all_records_of_a_request_have_the_same_id() {
     let site = site();
     let mut daemon = Daemon::start(&site, &["--log-level", "debug"]);
     let idle = daemon.idle_descriptors();
+    daemon.logged(&["listening"]); // no request's
     let begin = |packet: &Packet| {
         let mut stream = connect(daemon.socket());
         stream.write_all(&packet.to_bytes()).expect("room for a packet");
