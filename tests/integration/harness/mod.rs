@@ -3,6 +3,7 @@
 mod answer;
 mod command;
 mod daemon;
+mod download;
 mod http;
 mod multipart;
 mod nginx;
@@ -13,6 +14,7 @@ mod site;
 pub use answer::{Answer, End};
 pub use command::{axon, run_axon, stderr};
 pub use daemon::{Daemon, DaemonOptions, binary, run_as_tests_do, tests_run_as_root};
+pub use download::Download;
 pub use http::{HttpConnection, curl, curl_command};
 pub use multipart::{Part, read_multipart};
 pub use nginx::{NGINX_CONF, NginxOptions, Stack, empty_prefix, nginx_command};

@@ -7,31 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::harness::{Answer, Daemon, End, Packet, Site, connect, noise, stream_target, wait_until};
+use crate::harness::{Daemon, Download, Packet, Site, connect, noise, stream_target, wait_until};
 
 const LARGE_LEN: usize = 3_000_000;
 
-/// A download that has begun and that its reader holds up.
-struct Download {
-    stream: UnixStream,
-    received: Vec<u8>,
-}
-
-impl Download {
-    fn begin(daemon: &Daemon, id: &str) -> Self {
-        let mut stream = connect(daemon.socket());
-        let packet = Packet::get(stream_target(&["large.bin"])).header("X-Request-Id", id);
-        stream.write_all(&packet.to_bytes()).expect("room for a packet");
-        let mut received = vec![0; 1000];
-        stream.read_exact(&mut received).expect("the start of an answer");
-        Self { stream, received }
-    }
-
-    fn finish(mut self) -> Answer {
-        let end = self.stream.read_to_end(&mut self.received).map_or(End::Reset, |_| End::Closed);
-        // The head alone is text.
-        Answer::parse(self.received, end, Duration::ZERO)
-    }
+fn begin(daemon: &Daemon, id: &str) -> Download {
+    Download::begin(daemon.socket(), stream_target(&["large.bin"]), id)
 }
 
 fn site() -> Site {
@@ -45,7 +26,7 @@ fn running_answers_finish_before_the_end() {
     for signal in ["TERM", "INT"] {
         let site = site();
         let mut daemon = Daemon::start(&site, &[]);
-        let download = Download::begin(&daemon, "slow");
+        let download = begin(&daemon, "slow");
         daemon.signal(signal);
         // From now on nobody else is let in, and the front end learns it at once.
         wait_until("connections are refused", || UnixStream::connect(daemon.socket()).is_err());
@@ -87,7 +68,7 @@ fn who_was_in_the_queue_is_still_answered() {
 fn the_drain_has_a_deadline() {
     let site = site();
     let mut daemon = Daemon::start(&site, &["--drain-timeout", "300ms"]);
-    let download = Download::begin(&daemon, "stalled");
+    let download = begin(&daemon, "stalled");
     let started = Instant::now();
     daemon.signal("TERM");
     assert!(daemon.wait().success(), "{}", daemon.log());
@@ -105,7 +86,7 @@ fn the_drain_has_a_deadline() {
 fn without_a_drain_everything_is_cut_at_once() {
     let site = site();
     let mut daemon = Daemon::start(&site, &["--drain-timeout", "0"]);
-    let download = Download::begin(&daemon, "stalled");
+    let download = begin(&daemon, "stalled");
     daemon.signal("TERM");
     assert!(daemon.wait().success(), "{}", daemon.log());
     assert!(download.finish().body.len() < LARGE_LEN);
@@ -117,7 +98,7 @@ fn a_second_signal_cuts_at_once() {
     for (first, second) in [("TERM", "TERM"), ("INT", "INT"), ("TERM", "INT")] {
         let site = site();
         let mut daemon = Daemon::start(&site, &[]);
-        let download = Download::begin(&daemon, "stalled");
+        let download = begin(&daemon, "stalled");
         daemon.signal(first);
         daemon.logged(&["draining", "connections"]);
         let started = Instant::now();
@@ -157,7 +138,7 @@ fn a_tcp_port_is_closed_while_it_drains() {
     let site = site();
     let port = super::start::free_port();
     let mut daemon = Daemon::start(&site, &["--uwsgi", &format!("127.0.0.1:{port}")]);
-    let download = Download::begin(&daemon, "slow");
+    let download = begin(&daemon, "slow");
     assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
     daemon.signal("TERM");
     daemon.logged(&["draining", "connections"]);
