@@ -2,13 +2,19 @@
 
 use std::process::ExitCode;
 
-use axon::cli::{self, Cli, Command};
-use clap::Parser as _;
+use axon::{
+    cli::{self, Cli, Command},
+    server,
+};
 
 fn main() -> ExitCode {
-    // Wrong usage ends here with exit code 2 and what to type instead.
-    let result = match Cli::parse().command {
-        Command::Serve(arguments) => cli::serve(&arguments).map_err(anyhow::Error::from).map(|()| ExitCode::SUCCESS),
+    // First of all: it changes the environment, which only a process with one thread may do.
+    let passed = server::passed_listeners();
+    let needs_address = matches!(&passed, Ok(listeners) if listeners.is_empty());
+    let result = match Cli::from_process(needs_address).command {
+        Command::Serve(arguments) => {
+            cli::serve(&arguments, passed).map_err(anyhow::Error::from).map(|()| ExitCode::SUCCESS)
+        }
         Command::Request(arguments) => cli::request(arguments).map_err(anyhow::Error::from),
         Command::Unpack(arguments) => cli::unpack(&arguments).map_err(anyhow::Error::from),
     };

@@ -5,7 +5,7 @@ mod serve;
 mod unpack;
 mod values;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, parser::ValueSource};
 
 pub use request::{RequestArguments, RequestFailure, request};
 pub use serve::{ServeArguments, ServeFailure, serve};
@@ -30,6 +30,27 @@ pub enum Command {
     Serve(Box<ServeArguments>),
     Request(RequestArguments),
     Unpack(UnpackArguments),
+}
+
+impl Cli {
+    /// Reads the process's arguments and environment. Wrong usage ends the process with exit code 2 and what to type
+    /// instead; so does `--help`, with 0.
+    ///
+    /// `needs_address` says that there is nothing to listen on unless an address is given.
+    pub fn from_process(needs_address: bool) -> Self {
+        let serve = |serve: clap::Command| serve.mut_arg("uwsgi", |argument| argument.required(needs_address));
+        let mut command = Self::command().mut_subcommand("serve", serve);
+        let mut matches = command.get_matches_mut();
+        let typed_level = matches
+            .subcommand_matches("serve")
+            .is_some_and(|serve| serve.value_source("log_level") == Some(ValueSource::CommandLine));
+        let mut cli =
+            Self::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut command).exit());
+        if let Command::Serve(arguments) = &mut cli.command {
+            arguments.log_level_was_typed = typed_level;
+        }
+        cli
+    }
 }
 
 const EXAMPLES: &str = "\

@@ -4,12 +4,14 @@ use std::{path::PathBuf, sync::Arc, thread, time::Duration};
 
 use clap::{ArgAction, Args, ValueEnum};
 use thiserror::Error;
+use tokio::sync::Notify;
 use tracing::{Level, error};
 
 use crate::{
     cli::values,
     server::{
-        self, Config, HandlerOptions, ServerOptions, Shutdown, Signals, SocketOptions, StartError, ValidatorFacts,
+        Config, HandlerOptions, Listener, Notifier, PassedError, Reload, Server, ServerOptions, SettingsFile, Shutdown,
+        Signals, SocketOptions, StartError, ValidatorFacts,
     },
     telemetry::{Log, LogError, LogFormat, LogOptions},
     transport::{Address, TransportOptions},
@@ -18,7 +20,11 @@ use crate::{
 /// Serve the files beneath a directory.
 ///
 /// Listens for requests of nginx and streams files back until it is told to stop. On SIGTERM or SIGINT it stops
-/// accepting and lets running answers finish; a second signal cuts them. SIGHUP reopens the log file.
+/// accepting and lets running answers finish; a second signal cuts them. SIGHUP reopens the log file and reads the
+/// secret file and the reload file again, without a request noticing.
+///
+/// Under systemd it takes the sockets of a socket unit, besides those of --uwsgi, and tells when it is ready, how it
+/// is doing, and that it is alive (Type=notify, WatchdogSec=).
 ///
 /// Durations are 500ms, 10s, 5m or 1h, a bare number is seconds; sizes are bytes, 64k, 1m or 2g.
 #[derive(Args, Clone, Debug)]
@@ -29,7 +35,8 @@ pub struct ServeArguments {
     root: PathBuf,
 
     /// Listen here for the uwsgi protocol, in nginx's spelling; may be repeated (in the environment: separated by
-    /// commas). Example: --uwsgi unix:/run/axon/axon.sock --uwsgi 127.0.0.1:3031
+    /// commas). Not needed where systemd passes a socket. Example: --uwsgi unix:/run/axon/axon.sock --uwsgi
+    /// 127.0.0.1:3031
     #[arg(
         long,
         env = "AXON_UWSGI",
@@ -72,8 +79,9 @@ pub struct ServeArguments {
     )]
     validators: Validators,
 
-    /// The secret behind entity tags and boundaries, made with mode 0600 if it is missing; random at every start
-    /// by default, so that clients fetch again after a restart. Example: --secret-file /var/lib/axon/secret
+    /// The secret behind entity tags and boundaries, made with mode 0600 if it is missing; SIGHUP reads it again.
+    /// Random at every start by default, so that clients fetch again after a restart.
+    /// Example: --secret-file /var/lib/axon/secret
     #[arg(long, env = "AXON_SECRET_FILE", value_name = "PATH", help_heading = "Files")]
     secret_file: Option<PathBuf>,
 
@@ -128,6 +136,16 @@ pub struct ServeArguments {
         help_heading = "Logging"
     )]
     access_log: Switch,
+
+    /// A file of AXON_ lines that the environment was made of, as systemd's EnvironmentFile=; it is not read for the
+    /// start. On SIGHUP AXON_LOG_LEVEL in it counts, unless --log-level was typed, and the log names what else has
+    /// changed in it and needs a restart. Example: --reload-file /etc/axon/axon.env
+    #[arg(long, env = "AXON_RELOAD_FILE", value_name = "PATH", help_heading = "Logging")]
+    reload_file: Option<PathBuf>,
+
+    /// Whether the log level was typed, and so is nobody else's to change.
+    #[arg(skip)]
+    pub(super) log_level_was_typed: bool,
 }
 
 const EXAMPLE: &str = "\
@@ -169,21 +187,10 @@ pub enum ServeFailure {
     Signals(#[source] std::io::Error),
 }
 
-/// Serves until a signal says to stop.
-pub fn serve(arguments: &ServeArguments) -> Result<(), ServeFailure> {
+/// Serves until a signal says to stop, on the sockets that were `passed` and on those of the arguments.
+pub fn serve(arguments: &ServeArguments, passed: Result<Vec<Listener>, PassedError>) -> Result<(), ServeFailure> {
     let log = Arc::new(Log::start(&arguments.log_options())?);
-    let shutdown = Shutdown::default();
-    // Before anything listens: a signal that comes early must be heard, too.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeFailure::Signals)?;
-    let signals = runtime.block_on(async { Signals::install() }).map_err(ServeFailure::Signals)?;
-    let (heard, hangups) = (shutdown.clone(), Arc::clone(&log));
-    let listening = thread::Builder::new().name("axon-signals".into()).spawn(move || {
-        runtime.block_on(async {
-            tokio::join!(signals.run(heard, || hangups.reopen()), hangups.report_losses());
-        });
-    });
-    listening.map_err(ServeFailure::Signals)?;
-    let ended = server::start(&arguments.config(), &shutdown);
+    let ended = listen_and_serve(arguments, passed, &log);
     if let Err(cause) = &ended
         && arguments.log_file.is_some()
     {
@@ -191,7 +198,40 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), ServeFailure> {
         error!(%cause, "the server ended");
     }
     log.finish();
-    Ok(ended?)
+    ended
+}
+
+fn listen_and_serve(
+    arguments: &ServeArguments,
+    passed: Result<Vec<Listener>, PassedError>,
+    log: &Arc<Log>,
+) -> Result<(), ServeFailure> {
+    // Before anything listens: a signal that comes early must be heard, too. It waits until somebody asks for it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeFailure::Signals)?;
+    let signals = runtime.block_on(async { Signals::install() }).map_err(ServeFailure::Signals)?;
+    let server = Server::open(&arguments.config(), passed.map_err(StartError::from)?)?;
+    let reload = Reload {
+        log: Arc::clone(log),
+        secret: arguments.secret_file.clone().map(|path| (path, server.key())),
+        settings: arguments.settings_file(),
+    };
+    let shutdown = Shutdown::default();
+    let (notifier, goodbye) = Notifier::new(Arc::clone(server.vitals()), shutdown.drain.clone());
+    let (heard, log) = (shutdown.clone(), Arc::clone(log));
+    let listening = thread::Builder::new().name("axon-signals".into()).spawn(move || {
+        let hangups = Notify::new();
+        runtime.block_on(async {
+            tokio::join!(
+                signals.run(heard, || hangups.notify_one()),
+                notifier.run(&hangups, reload),
+                log.report_losses(),
+            );
+        });
+    });
+    listening.map_err(ServeFailure::Signals)?;
+    let ended = server.run(&shutdown);
+    goodbye.wait();
+    Ok(ended.map_err(StartError::from)?)
 }
 
 impl ServeArguments {
@@ -201,6 +241,11 @@ impl ServeArguments {
             Format::Text => LogFormat::Text,
         });
         LogOptions { file: self.log_file.clone(), format, level: self.log_level }
+    }
+
+    fn settings_file(&self) -> Option<SettingsFile> {
+        let path = self.reload_file.as_deref()?;
+        Some(SettingsFile::read(path, self.log_level, self.log_level_was_typed))
     }
 
     fn config(&self) -> Config {

@@ -1,11 +1,14 @@
 //! Requests to answers: the routes. No sockets here, and nothing is written.
 
+mod key;
 mod list;
 mod selection;
 mod stream_files;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
+
+pub use key::CurrentKey;
 
 use crate::{
     message::{FingerprintKey, Problem, Request, Response, Service},
@@ -48,14 +51,19 @@ impl Default for HandlerOptions {
 #[derive(Clone, Debug)]
 pub struct Handler {
     store: Store,
-    key: FingerprintKey,
+    key: CurrentKey,
     options: HandlerOptions,
 }
 
 impl Handler {
     /// A service over the files of a store.
     pub fn new(store: Store, key: FingerprintKey, options: HandlerOptions) -> Self {
-        Self { store, key, options }
+        Self { store, key: CurrentKey::new(key), options }
+    }
+
+    /// The key, for whoever renews it.
+    pub fn key(&self) -> CurrentKey {
+        self.key.clone()
     }
 }
 

@@ -38,7 +38,9 @@ impl Handler {
             _ => selection::from_query(&request.query, &self.options)?,
         };
         let Selection { files, format, on_missing } = selection;
-        let opened = self.open(request, files).await;
+        // One for the whole answer, whatever becomes of it meanwhile.
+        let fingerprint = self.key.get();
+        let opened = self.open(request, files, &fingerprint).await;
         let failures: Vec<FileProblem> = opened.iter().enumerate().filter_map(Failed::told).collect();
         let shape = format.or_else(|| negotiated(request, &opened));
         // A want of descriptors passes: nothing that may be kept should say that the files were missing.
@@ -47,11 +49,11 @@ impl Handler {
         if !failures.is_empty() && !tolerant {
             return Err(selection::blame(failures));
         }
-        let stand_in = |failed: Failed| failed.into_part(&self.key);
+        let stand_in = |failed: Failed| failed.into_part(&fingerprint);
         let mut parts: Vec<Part> = opened.into_iter().map(|part| part.unwrap_or_else(stand_in)).collect();
         let mut representation = match shape {
             None => alone(parts.remove(0)),
-            Some(shape) => bundle::bundle(parts, shape, &self.key),
+            Some(shape) => bundle::bundle(parts, shape, &fingerprint),
         };
         if tolerant {
             representation = representation.with_header(AXON_FAILED, failures.len().into());
@@ -61,7 +63,12 @@ impl Handler {
 
     /// Opens the files that can be; a part or a failure for each, in their order. What is our own fault leaves one
     /// record.
-    async fn open(&self, request: &Request, files: Vec<Wanted>) -> Vec<Result<Part, Failed>> {
+    async fn open(
+        &self,
+        request: &Request,
+        files: Vec<Wanted>,
+        fingerprint: &FingerprintKey,
+    ) -> Vec<Result<Part, Failed>> {
         let keys: Vec<_> = files.iter().filter_map(|file| file.key.as_ref().ok().cloned()).collect();
         let mut entries = self.store.open_all(&keys).await.into_iter();
         let now = SystemTime::now();
@@ -81,7 +88,7 @@ impl Handler {
                 Err(failure) => return Err(Failed { parameter, name, failure }),
             };
             let path = entry.key().to_bytes();
-            let representation = self.represent(entry, parameter.clone(), now);
+            let representation = self.represent(entry, parameter.clone(), fingerprint, now);
             let mut part = Part::file(parameter, path, representation);
             if filename.is_some() {
                 part.filename = filename;
@@ -96,7 +103,13 @@ impl Handler {
         parts
     }
 
-    fn represent(&self, entry: Entry, parameter: Bytes, now: SystemTime) -> Representation {
+    fn represent(
+        &self,
+        entry: Entry,
+        parameter: Bytes,
+        fingerprint: &FingerprintKey,
+        now: SystemTime,
+    ) -> Representation {
         let stamp = match self.options.validators {
             ValidatorFacts::Full => entry.stamp(),
             ValidatorFacts::Mtime => Stamp { changed: None, ..entry.stamp() },
@@ -107,7 +120,7 @@ impl Handler {
         Representation {
             body,
             media_type,
-            etag: self.key.file_tag(&stamp),
+            etag: fingerprint.file_tag(&stamp),
             modified: Some(stamp.modified),
             last_modified: stamp.modified.to_http(now),
             date_tells_versions: true,

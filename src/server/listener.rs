@@ -52,8 +52,18 @@ impl Default for SocketOptions {
 pub struct Listener {
     address: Address,
     socket: Arc<OwnedFd>,
-    /// The file that binding made, so that no other is removed.
-    made: Option<SocketFile>,
+    origin: Origin,
+}
+
+/// Whose the socket is, and so what becomes of it.
+#[derive(Debug)]
+enum Origin {
+    /// Ours, at a port.
+    Port,
+    /// Ours, with the file that binding made, so that no other is removed.
+    File(SocketFile),
+    /// A service manager's.
+    Passed,
 }
 
 #[derive(Debug)]
@@ -111,12 +121,17 @@ impl Listener {
                     Err(Errno::ADDRINUSE) => Err(ListenError::InUse(address.clone())),
                     bound => {
                         bound.map_err(system(address, "listen"))?;
-                        Ok(Self { address: address.clone(), socket: Arc::new(socket), made: None })
+                        Ok(Self { address: address.clone(), socket: Arc::new(socket), origin: Origin::Port })
                     }
                 }
             }
             Address::Unix(path) => Self::bind_unix(address, path, options),
         }
+    }
+
+    /// A socket that listens already, non-blocking, and belongs to somebody who keeps it open: a service manager.
+    pub(super) fn passed(address: Address, socket: OwnedFd) -> Self {
+        Self { address, socket: Arc::new(socket), origin: Origin::Passed }
     }
 
     /// Where it listens.
@@ -129,10 +144,15 @@ impl Listener {
         &self.socket
     }
 
+    /// Whether connections that nobody has accepted wait for the next process, since the socket outlives this one.
+    pub(super) fn outlives_us(&self) -> bool {
+        matches!(self.origin, Origin::Passed)
+    }
+
     /// Removes the socket's file, if it is still the one that was made: new connections fail at once, while
     /// those in the queue can still be accepted.
     pub(super) fn withdraw(&self) {
-        let Some(made) = &self.made else { return };
+        let Origin::File(made) = &self.origin else { return };
         if made.removed.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -168,7 +188,7 @@ impl Listener {
             removed: AtomicBool::new(false),
         };
         // From here on a failure removes the file.
-        let listener = Self { address: address.clone(), socket: Arc::new(socket), made: Some(made) };
+        let listener = Self { address: address.clone(), socket: Arc::new(socket), origin: Origin::File(made) };
         if let Some(group) = group {
             rustix::fs::chownat(CWD, path, None, Some(group), AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(system(address, "change the socket's group (be root, or a member of it)"))?;

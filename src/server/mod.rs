@@ -9,30 +9,39 @@
 //! | running | accept and serve |
 //! | draining | no new connections; those that were queued are still answered, running answers finish |
 //! | cut | the drain's deadline has passed, or a second signal came: what still runs is closed |
+//!
+//! A socket that a service manager has passed stays when the process ends, and its queue is left to the next process.
 
 mod descriptors;
 mod listener;
+mod notifier;
+mod passed;
+mod reload;
 mod secret;
 mod signals;
+mod vitals;
 mod worker;
 
 use std::{io, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use thiserror::Error;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use descriptors::raise_limit;
 pub use listener::{ListenError, Listener, SocketOptions};
+pub use notifier::{Goodbye, Notifier};
+pub use passed::{PassedError, passed_listeners};
+pub use reload::{Reload, SettingsFile};
 pub use secret::{SecretError, load_secret};
 pub use signals::Signals;
+pub use vitals::{Load, Vitals};
 
 pub use crate::handler::{HandlerOptions, ValidatorFacts};
 use crate::{
-    handler::Handler,
+    handler::{CurrentKey, Handler},
     message::Service,
-    server::worker::Worker,
+    server::{vitals::Pulse, worker::Worker},
     store::{RootError, Store},
     transport::{Address, TransportOptions},
 };
@@ -45,7 +54,7 @@ const SPARE_DESCRIPTORS: u64 = 64;
 pub struct Config {
     /// The directory whose files are served.
     pub root: PathBuf,
-    /// Where to listen.
+    /// Where to listen, besides the sockets that were passed.
     pub addresses: Vec<Address>,
     /// Who may connect there.
     pub socket: SocketOptions,
@@ -63,6 +72,9 @@ pub enum StartError {
     /// No address to listen on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// No way to listen on the sockets that were passed.
+    #[error(transparent)]
+    Passed(#[from] PassedError),
     /// No root directory.
     #[error("{}: {error}", .root.display())]
     Root {
@@ -79,19 +91,53 @@ pub enum StartError {
     Server(#[from] ServerError),
 }
 
-/// Opens the root, binds the addresses and serves until `shutdown` asks to stop. Blocks the calling thread.
-pub fn start(config: &Config, shutdown: &Shutdown) -> Result<(), StartError> {
-    let root = config.root.clone();
-    let store = Store::open(&root).map_err(|error| StartError::Root { root, error })?;
-    let key = load_secret(config.secret_file.as_deref())?;
-    let needed = config.server.max_connections as u64 * 2 + SPARE_DESCRIPTORS;
-    if let Some(limit) = raise_limit().filter(|&limit| limit < needed) {
-        warn!(limit, needed, "few descriptors for that many connections; raise LimitNOFILE or lower --max-connections");
+/// A server that listens and does not serve yet.
+#[derive(Debug)]
+pub struct Server {
+    listeners: Vec<Listener>,
+    handler: Handler,
+    options: ServerOptions,
+    vitals: Arc<Vitals>,
+}
+
+impl Server {
+    /// Opens the root and binds the addresses. It will listen there and on the sockets that were `passed`; where an
+    /// address is that of one of them, on that one.
+    pub fn open(config: &Config, passed: Vec<Listener>) -> Result<Self, StartError> {
+        let root = config.root.clone();
+        let store = Store::open(&root).map_err(|error| StartError::Root { root, error })?;
+        let key = load_secret(config.secret_file.as_deref())?;
+        let needed = config.server.max_connections as u64 * 2 + SPARE_DESCRIPTORS;
+        if let Some(limit) = raise_limit().filter(|&limit| limit < needed) {
+            warn!(
+                limit,
+                needed, "few descriptors for that many connections; raise LimitNOFILE or lower --max-connections"
+            );
+        }
+        let mut listeners = passed;
+        for address in &config.addresses {
+            if !listeners.iter().any(|passed| passed.outlives_us() && passed.address() == address) {
+                listeners.push(Listener::bind(address, &config.socket)?);
+            }
+        }
+        let handler = Handler::new(store, key, config.handler);
+        Ok(Self { listeners, handler, options: config.server, vitals: Vitals::new(&config.server) })
     }
-    let bind = |address| Listener::bind(address, &config.socket);
-    let listeners = config.addresses.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
-    let handler = Handler::new(store, key, config.handler);
-    Ok(run(listeners, handler, config.server, shutdown)?)
+
+    /// How it is doing, for whoever watches it.
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
+    }
+
+    /// The key behind entity tags and boundaries, for whoever renews it.
+    pub fn key(&self) -> CurrentKey {
+        self.handler.key()
+    }
+
+    /// Serves until `shutdown` asks to stop and everything has finished or was cut. Blocks the calling thread.
+    pub fn run(self, shutdown: &Shutdown) -> Result<(), ServerError> {
+        run(self.listeners, self.handler, self.options, shutdown, &self.vitals)
+    }
 }
 
 /// How a server runs.
@@ -144,24 +190,26 @@ pub enum ServerError {
 
 /// Serves until `shutdown` asks to stop and everything has finished or was cut.
 ///
-/// Blocks the calling thread. The sockets that the listeners made are removed as soon as draining begins.
+/// Blocks the calling thread. The sockets that the listeners made are removed as soon as draining begins. `vitals`
+/// are those of a server with the same options, which has not run yet.
 pub fn run<V: Service + 'static>(
     listeners: Vec<Listener>,
     service: V,
     options: ServerOptions,
     shutdown: &Shutdown,
+    vitals: &Arc<Vitals>,
 ) -> Result<(), ServerError> {
     let service = Arc::new(service);
-    let permits = Arc::new(Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS)));
     let listeners = Arc::new(listeners);
-    let workers = options.workers.max(1);
+    let workers = vitals.workers();
     for listener in &*listeners {
         info!(address = %listener.address(), workers, "listening");
     }
     let start = |number| {
         let worker = Worker {
             service: Arc::clone(&service),
-            permits: Arc::clone(&permits),
+            permits: Arc::clone(vitals.permits()),
+            pulse: Pulse::new(vitals, number),
             listeners: Arc::clone(&listeners),
             options,
             shutdown: shutdown.clone(),

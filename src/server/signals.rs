@@ -7,7 +7,7 @@ use tracing::info;
 
 use crate::server::Shutdown;
 
-/// SIGTERM and SIGINT: drain, and the second time cut. SIGHUP: reopen the log file.
+/// SIGTERM and SIGINT: drain, and the second time cut. SIGHUP: whatever is to be done on it.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,

@@ -14,6 +14,7 @@ use rustix::{
     net::{SocketFlags, accept_with, sockopt},
 };
 use tokio::{
+    io::unix::AsyncFd,
     select,
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
@@ -24,7 +25,7 @@ use tracing::{error, info, warn};
 
 use crate::{
     message::Service,
-    server::{Listener, ServerError, ServerOptions, Shutdown},
+    server::{Listener, ServerError, ServerOptions, Shutdown, vitals::Pulse},
     telemetry,
     transport::{self, Address, Exchange, StreamSocket},
 };
@@ -51,6 +52,7 @@ const CUT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct Worker<V> {
     pub(super) service: Arc<V>,
     pub(super) permits: Arc<Semaphore>,
+    pub(super) pulse: Pulse,
     pub(super) listeners: Arc<Vec<Listener>>,
     pub(super) options: ServerOptions,
     pub(super) shutdown: Shutdown,
@@ -75,10 +77,12 @@ impl<V: Service + 'static> Worker<V> {
     async fn serve(self) -> Result<(), ServerError> {
         let drain_timeout = self.options.drain_timeout;
         let connections = TaskTracker::new();
+        let pulse = Arc::new(self.pulse);
         let shared = Arc::new(Connections {
             service: self.service,
             options: self.options,
             permits: self.permits,
+            pulse: Arc::clone(&pulse),
             drain: self.shutdown.drain.clone(),
             // Its own token: waiting on one that all workers share would make them wait for each other.
             cut: self.shutdown.cut.child_token(),
@@ -87,8 +91,11 @@ impl<V: Service + 'static> Worker<V> {
         let mut accepting = JoinSet::new();
         for index in 0..self.listeners.len() {
             let (shared, listeners) = (Arc::clone(&shared), Arc::clone(&self.listeners));
-            accepting.spawn(async move { shared.accept_from(&listeners[index]).await });
+            let socket = transport::watch(Arc::clone(listeners[index].socket()))?;
+            accepting.spawn(async move { shared.accept_from(&listeners[index], socket).await });
         }
+        tokio::spawn(Arc::clone(&pulse).answer());
+        pulse.accepts();
         while let Some(ended) = accepting.join_next().await {
             ended.map_err(|_| ServerError::WorkerLost)??;
         }
@@ -115,6 +122,7 @@ struct Connections<V> {
     service: Arc<V>,
     options: ServerOptions,
     permits: Arc<Semaphore>,
+    pulse: Arc<Pulse>,
     drain: CancellationToken,
     cut: CancellationToken,
     tracker: TaskTracker,
@@ -122,8 +130,7 @@ struct Connections<V> {
 
 impl<V: Service + 'static> Connections<V> {
     /// Accepts until the drain begins. Never ends because of a connection or of a want of resources.
-    async fn accept_from(self: Arc<Self>, listener: &Listener) -> Result<(), io::Error> {
-        let socket = transport::watch(Arc::clone(listener.socket()))?;
+    async fn accept_from(self: Arc<Self>, listener: &Listener, socket: AsyncFd<Arc<OwnedFd>>) -> io::Result<()> {
         let is_tcp = matches!(listener.address(), Address::Tcp(_));
         let mut last_complaint: Option<Instant> = None;
         loop {
@@ -162,6 +169,10 @@ impl<V: Service + 'static> Connections<V> {
                 }
             }
             tokio::task::yield_now().await;
+        }
+        if listener.outlives_us() {
+            // Whoever is in its queue is served by the process that comes after this one.
+            return Ok(());
         }
         listener.withdraw();
         select! {
@@ -212,6 +223,7 @@ impl<V: Service + 'static> Connections<V> {
         }
         // The peer waits for the close, nobody waits for the record.
         drop(socket);
+        self.pulse.count(&exchange);
         telemetry::record(&exchange, self.options.access_log);
     }
 }

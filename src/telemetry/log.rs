@@ -4,11 +4,21 @@ use std::{
     io::{self, IsTerminal as _},
     panic,
     path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
     time::Duration,
 };
 
 use thiserror::Error;
-use tracing::{Level, error, level_filters::LevelFilter, warn};
+use tracing::{
+    Level, Subscriber, error,
+    level_filters::LevelFilter,
+    subscriber::{SetGlobalDefaultError, set_global_default},
+    warn,
+};
+use tracing_subscriber::{filter::dynamic_filter_fn, layer::SubscriberExt as _};
 
 use crate::telemetry::{json::JsonLines, sink::Sink};
 
@@ -55,9 +65,13 @@ pub enum LogError {
 #[derive(Debug)]
 pub struct Log {
     sink: Sink,
+    threshold: Threshold,
 }
 
 impl Log {
+    /// The level where nobody chooses one.
+    pub const DEFAULT_LEVEL: Level = Level::INFO;
+
     /// Sets up the process's log, and a hook that logs a panic as one record.
     pub fn start(options: &LogOptions) -> Result<Self, LogError> {
         let place =
@@ -67,11 +81,12 @@ impl Log {
         let writer = sink.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_writer(move || writer.clone())
-            .with_max_level(LevelFilter::from_level(options.level))
+            .with_max_level(LevelFilter::TRACE)
             .with_target(false);
+        let threshold = Threshold::new(options.level);
         let set_up = match options.format.unwrap_or(if to_terminal { LogFormat::Text } else { LogFormat::Json }) {
-            LogFormat::Json => tracing::subscriber::set_global_default(subscriber.event_format(JsonLines).finish()),
-            LogFormat::Text => tracing::subscriber::set_global_default(subscriber.with_ansi(to_terminal).finish()),
+            LogFormat::Json => install(subscriber.event_format(JsonLines).finish(), &threshold),
+            LogFormat::Text => install(subscriber.with_ansi(to_terminal).finish(), &threshold),
         };
         set_up.map_err(|_| LogError::SetUpTwice)?;
         panic::set_hook(Box::new(|panic| {
@@ -81,7 +96,17 @@ impl Log {
             let place = panic.location().map(ToString::to_string).unwrap_or_default();
             error!(panic = message, place, "a panic; the request it happened in is lost, the others go on");
         }));
-        Ok(Self { sink })
+        Ok(Self { sink, threshold })
+    }
+
+    /// The least grave level that is written.
+    pub fn level(&self) -> Level {
+        self.threshold.level()
+    }
+
+    /// Writes from now on what is as grave as this, or graver.
+    pub fn set_level(&self, level: Level) {
+        self.threshold.set(level);
     }
 
     /// Writes what waits, for a second at most. What is recorded afterwards is lost.
@@ -110,5 +135,35 @@ impl Log {
                 reported = lost;
             }
         }
+    }
+}
+
+/// Makes a subscriber the process's, with a filter in front of it.
+fn install(subscriber: impl Subscriber + Send + Sync, threshold: &Threshold) -> Result<(), SetGlobalDefaultError> {
+    let wanted = threshold.clone();
+    set_global_default(subscriber.with(dynamic_filter_fn(move |metadata, _| *metadata.level() <= wanted.level())))
+}
+
+/// A level that can change while records are made, without a lock that all workers would take for every record.
+#[derive(Clone, Debug)]
+struct Threshold(Arc<AtomicU8>);
+
+impl Threshold {
+    /// From the gravest on; what is stored is a place in it.
+    const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+
+    fn new(level: Level) -> Self {
+        let threshold = Self(Arc::default());
+        threshold.set(level);
+        threshold
+    }
+
+    fn level(&self) -> Level {
+        Self::LEVELS[usize::from(self.0.load(Ordering::Relaxed))]
+    }
+
+    fn set(&self, level: Level) {
+        let place = Self::LEVELS.iter().position(|&known| known == level).unwrap_or_default();
+        self.0.store(place as u8, Ordering::Relaxed);
     }
 }

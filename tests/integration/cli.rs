@@ -12,7 +12,7 @@ use crate::harness::{
 };
 
 /// The options of `axon serve`, and what their help says of their default.
-const OPTIONS: [(&str, &str); 19] = [
+pub const OPTIONS: [(&str, &str); 20] = [
     ("--root <DIR>", ""),
     ("--uwsgi <ADDR>", ""),
     ("--workers <N>", "[default: the number of CPUs]"),
@@ -32,6 +32,7 @@ const OPTIONS: [(&str, &str); 19] = [
     ("--log-format <FORMAT>", "[default: text on a terminal, else json]"),
     ("--log-level <LEVEL>", "[default: info]"),
     ("--access-log <SWITCH>", "[default: on]"),
+    ("--reload-file <PATH>", ""),
 ];
 
 fn address(daemon: &Daemon) -> String {

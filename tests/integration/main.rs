@@ -15,6 +15,7 @@
 //! | `protocol` | the uwsgi protocol: packets whole, in pieces, at their limits, and what only looks like one |
 //! | `representation` | ranges, conditions, shapes, lists: of real files, without a socket |
 //! | `sockets` | who may connect, what is at a socket's place, and how a daemon ends |
+//! | `systemd` | sockets that are passed, what a service manager is told and asks for, restarts, the units |
 //! | `transport` | one connection over sockets in memory that stall, trickle and break |
 //! | `unpack` | `axon unpack`: bundles through nginx and curl, cut ones, hostile ones, those of others |
 //!
@@ -36,5 +37,6 @@ mod paths;
 mod protocol;
 mod representation;
 mod sockets;
+mod systemd;
 mod transport;
 mod unpack;

@@ -5,7 +5,7 @@ use std::{str::FromStr as _, thread};
 use axon::{
     body::Body,
     message::{Request, Response},
-    server::{Listener, ServerOptions, Shutdown, SocketOptions, run},
+    server::{Listener, ServerOptions, Shutdown, SocketOptions, Vitals, run},
     transport::Address,
 };
 use http::StatusCode;
@@ -33,7 +33,8 @@ fn a_panic_costs_one_request() {
     let shutdown = Shutdown::default();
     let stop = shutdown.drain.clone();
     let options = ServerOptions { workers: 1, max_connections: 2, ..ServerOptions::default() };
-    let server = thread::spawn(move || run(vec![listener], service, options, &shutdown));
+    let vitals = Vitals::new(&options);
+    let server = thread::spawn(move || run(vec![listener], service, options, &shutdown, &vitals));
     let get = |path: &str| exchange(&socket, &Packet::get(path).to_bytes());
     // More of them than connections are allowed: each gives its place back.
     for _ in 0..5 {

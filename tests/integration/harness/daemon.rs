@@ -7,7 +7,7 @@ use std::{
         process::CommandExt as _,
     },
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::OnceLock,
     thread,
     time::Duration,
@@ -23,7 +23,13 @@ pub struct DaemonOptions<'a> {
     /// A shell command that runs it, with `"$@"` for its command line: for `umask` and `ulimit`.
     pub shell: Option<&'a str>,
     /// Where standard error goes instead of a file.
-    pub stderr: Option<std::process::Stdio>,
+    pub stderr: Option<Stdio>,
+    /// What standard input is instead of the tests' own.
+    pub stdin: Option<Stdio>,
+    /// The same of standard output.
+    pub stdout: Option<Stdio>,
+    /// Whether it is left to others to say where to listen.
+    pub without_address: bool,
 }
 
 impl DaemonOptions<'_> {
@@ -77,8 +83,12 @@ impl Daemon {
             }
         };
         command.arg("serve").arg("--root").arg(site.root());
-        command.arg("--uwsgi").arg(format!("unix:{}", socket.display()));
+        if !options.without_address {
+            command.arg("--uwsgi").arg(format!("unix:{}", socket.display()));
+        }
         command.args(options.arguments);
+        command.stdin(options.stdin.unwrap_or_else(Stdio::inherit));
+        command.stdout(options.stdout.unwrap_or_else(Stdio::inherit));
         let appended = File::options().append(true).create(true).open(&log).expect("a log");
         command.stderr(options.stderr.unwrap_or_else(|| appended.into()));
         let child = run_as_tests_do(&mut command).spawn().expect("the binary runs");
