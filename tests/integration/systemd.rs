@@ -4,4 +4,5 @@ mod activation;
 mod notification;
 mod reload;
 mod restart;
+mod units;
 mod watchdog;
