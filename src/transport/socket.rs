@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::RangeInclusive,
     os::fd::{BorrowedFd, OwnedFd},
     sync::{Arc, OnceLock},
 };
@@ -9,12 +10,13 @@ use std::{
 use rustix::net::{RecvFlags, SendFlags, Shutdown, sockopt};
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// What an answer may have without asking the kernel for more room: it fits a socket's buffer as it is.
-const ORDINARY_SEND_LEN: u64 = 128 * 1024;
+/// The answers that a larger send buffer takes whole, in bytes: up to the first a socket has room as it is, beyond the
+/// second they have to wait anyway, and a larger buffer was measured to cost more than it saved.
+const TAKEN_WHOLE_LEN: RangeInclusive<u64> = 128 * 1024 + 1..=400 * 1024;
 
-/// How much room is asked for a larger one. The more fits, the less often we and the front end wake each other up. The
-/// kernel doubles it for its own use, so this is 416 KiB instead of 208; unprivileged processes get no more by default
-/// (`net.core.wmem_max`). It is what a reader that stalls keeps in the kernel, of files as references to their pages.
+/// How much room is asked for those. The kernel doubles it for its own use, so this is 416 KiB instead of 208;
+/// unprivileged processes get no more by default (`net.core.wmem_max`). It is what a reader that stalls keeps in the
+/// kernel, of files as references to their pages.
 const SEND_BUFFER_LEN: usize = 208 * 1024;
 
 /// A connected stream socket.
@@ -121,7 +123,7 @@ impl Socket for StreamSocket {
     }
 
     fn expect_to_send(&self, len: u64) {
-        if len > ORDINARY_SEND_LEN {
+        if TAKEN_WHOLE_LEN.contains(&len) {
             // The kernel gives what `net.core.wmem_max` allows.
             let _ = sockopt::set_socket_send_buffer_size(&self.descriptor, SEND_BUFFER_LEN);
         }
