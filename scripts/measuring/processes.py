@@ -11,12 +11,12 @@ import threading
 class Process:
     """One of ours, in a group of its own, ended by its id and nothing else."""
 
-    def __init__(self, name, command, log, cpu=None, env=None):
+    def __init__(self, name, command, log, cpu=None, env=None, pass_fds=()):
         self.name, self.log = name, log
         pinned = ["taskset", "-c", str(cpu)] if cpu is not None else []
         with open(log, "ab") as out:
             self.process = subprocess.Popen([*pinned, *map(str, command)], stdin=subprocess.DEVNULL, stdout=out,
-                                            stderr=out, env=env, start_new_session=True)
+                                            stderr=out, env=env, start_new_session=True, pass_fds=pass_fds)
 
     @property
     def pid(self):

@@ -118,8 +118,8 @@ class Stack:
 
 
 def serve_command(binary, root, address, log, more=()):
-    """What starts Axon so that nginx may reach it, and its environment."""
-    command = [binary, "serve", "--root", root, "--uwsgi", address, "--log-file", log, *more]
+    """What starts Axon so that nginx may reach it, and its environment. Without an address it is given a socket."""
+    command = [binary, "serve", "--root", root, *(["--uwsgi", address] if address else []), "--log-file", log, *more]
     if os.geteuid() == 0 and group_of_nginx():
         command += ["--socket-group", "www-data"]
     # The options are the defaults, whatever the environment holds.
