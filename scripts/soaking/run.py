@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import threading
 import time
+import traceback
 
 from measuring import Failure, wrk
 from measuring.processes import cpu_secs, family
@@ -43,6 +44,9 @@ IDLE_CPU = 0.1
 CUT_RECORD = ("ERROR", "an answer was cut")
 CUT_IN_NGINX = "upstream prematurely closed connection"
 
+# At start, where processes may open few descriptors: no fault of Axon, and more than is needed here.
+OF_THE_MACHINE = "few descriptors"
+
 
 class Soak:
     """One run. `faults` are those of the self-test."""
@@ -52,6 +56,9 @@ class Soak:
         self.tally, self.over = Tally(quiet), threading.Event()
         self.dir = run_directory("axon-soak.")
         self.held, self.loads = [], {}
+        # A client that fell over its own feet would do less, and less would be noticed.
+        threading.excepthook = lambda failed: self.tally.fault(
+            "process", f"{failed.thread.name}: {''.join(traceback.format_exception(*failed[:3]))}")
         try:
             root = self.dir / "site"
             root.mkdir()
@@ -81,7 +88,7 @@ class Soak:
         self.daemon.start()
         self.stack.start_nginx()
         self.records.start()
-        idle = self.settled(descriptors(self.daemon.pid))
+        idle = self.idle_before()
         wire_lens = {kind: self.verified_once(kind) for kind in PAYLOADS}
         watch = Watch(self.daemon, family(self.stack.nginx.pid))
         for kind in PAYLOADS:
@@ -123,7 +130,7 @@ class Soak:
         faults = {"byte": self.library.falsify, "stopped": self.daemon.withdraw, "held": self.hold}
         due += [(self.secs / 3, faults[fault]) for fault in self.faults]
         due.sort(key=lambda event: event[0])
-        while (now := time.monotonic() - begun) < self.secs:
+        while (now := time.monotonic() - begun) < self.secs or due:
             if due and now >= due[0][0]:
                 event = due.pop(0)[1]
                 if event == self.daemon.rotate and "stopped" in self.faults:
@@ -187,10 +194,13 @@ class Soak:
 
     # ---- Afterwards -------------------------------------------------------------------------------------
 
-    def settled(self, idle):
-        """The descriptors of an Axon that has just answered the first request and has nothing to do."""
-        time.sleep(0.5)
-        return {"descriptors": descriptors(self.daemon.pid) or idle, "threads": threads(self.daemon.pid)}
+    def idle_before(self):
+        """What an Axon holds that has answered its first request: the least, as that one may not be quite over."""
+        seen = []
+        for _ in range(20):
+            seen.append((descriptors(self.daemon.pid), threads(self.daemon.pid)))
+            time.sleep(0.05)
+        return dict(zip(("descriptors", "threads"), map(min, zip(*seen))))
 
     def judge_idle(self, idle):
         """Waits until it holds no more than before, then looks whether it is at rest."""
@@ -218,7 +228,7 @@ class Soak:
         did, complaints = self.tally.did, self.records.complaints
         through, direct = did[CUT_THROUGH_NGINX], did[CUT_ON_SOCKET]
         for kind, count in complaints.items():
-            if kind != CUT_RECORD:
+            if kind != CUT_RECORD and OF_THE_MACHINE not in kind[1]:
                 self.tally.fault("log", f"{count} x {kind[0]} {kind[1]!r}", count)
         if complaints[CUT_RECORD] != through + direct:
             what = f"{complaints[CUT_RECORD]} records of cut answers, clients have seen {through + direct}"
