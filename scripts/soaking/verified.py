@@ -12,8 +12,8 @@ from soaking.tally import CUT_THROUGH_NGINX
 
 SHAPES = ["mixed", "form-data", "related"]
 
-# More files than Axon keeps open (src/store/local.rs): the others are opened again when their turn comes, and where one was replaced
-# meanwhile the answer is cut, as it must be.
+# As many files as Axon keeps open of a bundle (src/store/local.rs). Others are opened again when their turn comes, and
+# where one of them was replaced meanwhile the answer is cut, as it must be.
 MAX_HELD_FILES = 15
 
 # How often a download that was cut is gone on with. Files are replaced a few times a second.
