@@ -8,7 +8,13 @@
 //! No call made on a worker waits for a disk: opening is first tried with `RESOLVE_CACHED`, and what the
 //! kernel cannot resolve from memory is opened on the blocking pool.
 
-use std::{io, os::fd::OwnedFd, path::Path, sync::Arc};
+use std::{
+    fmt::{self, Display, Formatter},
+    io,
+    os::fd::OwnedFd,
+    path::Path,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use rustix::{
@@ -248,6 +254,14 @@ impl Identity {
     }
 }
 
+impl Display for Identity {
+    /// For the record of an answer that was cut.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { device, inode, size, modified: Timestamp { secs, nanos } } = self;
+        write!(f, "{size} bytes, inode {inode} of device {device} and mtime {secs}.{nanos:09}")
+    }
+}
+
 impl LocalFile {
     fn compare(&self, found: Identity) -> Result<(), ContentError> {
         let measured = self.entry.identity;
@@ -255,7 +269,7 @@ impl LocalFile {
             return Err(ContentError::shrunk(measured.size, found.size));
         }
         if found != measured {
-            return Err(ContentError::Changed { what: format!("it was {measured:?}, now {found:?}") });
+            return Err(ContentError::Changed { what: format!("it had {measured}, now {found}") });
         }
         Ok(())
     }
@@ -398,7 +412,9 @@ mod tests {
         assert_eq!(error.to_string(), "the file changed after it was measured: it had 3 bytes, now 1");
         fs::remove_file(dir.path().join("f38")).expect("gone");
         fs::write(dir.path().join("f38"), "f38").expect("a file");
-        assert!(matches!(files[38].open(Wait::ForDisk), Err(ContentError::Changed { .. })));
+        let error = files[38].open(Wait::ForDisk).expect_err("another file").to_string();
+        let wanted = "the file changed after it was measured: it had 3 bytes, inode ";
+        assert!(error.starts_with(wanted) && error.contains(", now 3 bytes, inode "), "{error}");
         fs::remove_file(dir.path().join("f37")).expect("gone");
         assert!(matches!(files[37].open(Wait::ForDisk), Err(ContentError::Io(_))));
         // One that was kept open is served as it was opened.

@@ -1,13 +1,8 @@
 """What scripts/bench found, as Markdown, as a chart, and in the pages of this repository."""
 import html
-import re
 
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-KIB, MIB = 1024, 1024 * 1024
-
-
-class DocsError(Exception):
-    """A page has no place for the figures."""
+from measuring import KIB, pages
+from measuring.pages import STYLE, table
 
 
 # ---- Words --------------------------------------------------------------------------------------------------
@@ -76,12 +71,6 @@ def mib(kib):
 # ---- Markdown -----------------------------------------------------------------------------------------------
 
 
-def table(head, rows):
-    """Text to the left, numbers to the right."""
-    lines = ["| " + " | ".join(head) + " |", "| --- | --- |" + " ---: |" * (len(head) - 2)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
 def rates(report):
     """Requests a second, next to the original's where that was measured."""
     peer = has_peer(report)
@@ -140,15 +129,6 @@ def summary(report, chart):
 # ---- Chart --------------------------------------------------------------------------------------------------
 
 WIDTH, LEFT, RIGHT, TOP, BAR, GAP = 760, 165, 120, 64, 15, 13
-STYLE = """
-  .paper { fill: #ffffff } text { fill: #1f2328; font: 13px system-ui, -apple-system, "Segoe UI", sans-serif }
-  .quiet { fill: #59636e } .title { font-weight: 600; font-size: 15px } .strong { font-weight: 600 }
-  .axon { fill: #b7410e } .peer { fill: #8c959f } .axis { stroke: #d1d9e0 }
-  @media (prefers-color-scheme: dark) {
-    .paper { fill: #0d1117 } text { fill: #f0f6fc } .quiet { fill: #9198a1 }
-    .axon { fill: #f0883e } .peer { fill: #656c76 } .axis { stroke: #3d444d }
-  }
-"""
 
 
 def svg(report):
@@ -203,16 +183,8 @@ def alternative(payload, names):
 def update_docs(repo, report):
     """Replaces what stands between the marks; gives the files that were written."""
     chart = repo / "docs" / "bench.svg"
-    pages = {repo / "README.md": summary(report, "docs/bench.svg"),
-             repo / "docs" / "performance.md": markdown(report, "bench.svg")}
-    texts = {}
-    for page, block in pages.items():
-        old = page.read_text() if page.exists() else ""
-        new, count = re.subn(f"{BEGIN}\n.*?{END}", lambda _, block=block: f"{BEGIN}\n{block}{END}", old, flags=re.S)
-        if count != 1:
-            raise DocsError(f"{page} needs one '{BEGIN}' and one '{END}', each on a line of its own.")
-        texts[page] = new
-    for page, text in texts.items():
-        page.write_text(text)
+    blocks = {repo / "README.md": summary(report, "docs/bench.svg"),
+              repo / "docs" / "performance.md": markdown(report, "bench.svg")}
+    pages.replace("bench", blocks)
     chart.write_text(svg(report))
-    return [*texts, chart]
+    return [*blocks, chart]
