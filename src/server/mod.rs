@@ -21,7 +21,7 @@ use std::{io, path::PathBuf, sync::Arc, thread, time::Duration};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 pub use descriptors::raise_limit;
 pub use listener::{ListenError, Listener, SocketOptions};
@@ -36,9 +36,6 @@ use crate::{
     store::{RootError, Store},
     transport::{Address, TransportOptions},
 };
-
-/// Descriptors that a process needs besides those of its connections: log, root, listeners, runtimes.
-const SPARE_DESCRIPTORS: u64 = 64;
 
 /// Everything a server is made of.
 #[derive(Clone, Debug)]
@@ -84,10 +81,7 @@ pub fn start(config: &Config, shutdown: &Shutdown) -> Result<(), StartError> {
     let root = config.root.clone();
     let store = Store::open(&root).map_err(|error| StartError::Root { root, error })?;
     let key = load_secret(config.secret_file.as_deref())?;
-    let needed = config.server.max_connections as u64 * 2 + SPARE_DESCRIPTORS;
-    if let Some(limit) = raise_limit().filter(|&limit| limit < needed) {
-        warn!(limit, needed, "few descriptors for that many connections; raise LimitNOFILE or lower --max-connections");
-    }
+    descriptors::tell_if_few(raise_limit(), config.server.max_connections as u64);
     let bind = |address| Listener::bind(address, &config.socket);
     let listeners = config.addresses.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
     let handler = Handler::new(store, key, config.handler);
