@@ -6,6 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::{Context, Waker},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -26,7 +27,7 @@ use crate::{
     message::Service,
     server::{Listener, ServerError, ServerOptions, Shutdown},
     telemetry,
-    transport::{self, Address, Exchange, StreamSocket},
+    transport::{self, Address, Exchange, Outcome, StreamSocket},
 };
 
 /// How many connections are accepted in a row before those already accepted get a turn.
@@ -203,16 +204,29 @@ impl<V: Service + 'static> Connections<V> {
     }
 
     async fn connection(self: Arc<Self>, accepted: OwnedFd, _permit: OwnedSemaphorePermit) {
-        let mut exchange = Exchange::start();
+        let mut recorded = Recorded { exchange: Exchange::start(), access_log: self.options.access_log };
+        // Dropped before the record: the peer waits for the close, nobody waits for the record.
         let socket = StreamSocket::new(accepted);
         select! {
             biased;
-            () = transport::serve(&socket, &*self.service, &self.options.transport, &mut exchange) => {}
+            () = transport::serve(&socket, &*self.service, &self.options.transport, &mut recorded.exchange) => {}
             () = self.cut.cancelled() => {}
         }
-        // The peer waits for the close, nobody waits for the record.
-        drop(socket);
-        telemetry::record(&exchange, self.options.access_log);
+    }
+}
+
+/// An exchange that leaves its record when it is dropped: also by a panic.
+struct Recorded {
+    exchange: Exchange,
+    access_log: bool,
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.exchange.outcome = Outcome::Panicked;
+        }
+        telemetry::record(&self.exchange, self.access_log);
     }
 }
 
