@@ -8,8 +8,9 @@ use crate::store::MAX_HELD_DESCRIPTORS;
 /// What a connection has open while one file is sent: its socket and the file.
 const PER_CONNECTION: u64 = 2;
 
-/// What it has open at most: of a large bundle the files that stay open, and the one that is opened again.
-const MAX_PER_CONNECTION: u64 = PER_CONNECTION + MAX_HELD_DESCRIPTORS as u64;
+/// What it has open at most: of a large bundle the files that stay open, the one that is opened again, and one that is
+/// fetched ahead.
+const MAX_PER_CONNECTION: u64 = PER_CONNECTION + MAX_HELD_DESCRIPTORS as u64 + 1;
 
 /// What a process needs besides its connections: log, root, listeners, runtimes.
 const SPARE: u64 = 64;

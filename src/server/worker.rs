@@ -24,6 +24,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
 use crate::{
+    blocking,
     message::Service,
     server::{Listener, ServerError, ServerOptions, Shutdown},
     telemetry,
@@ -39,9 +40,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A busy server must not repeat the same complaint for every connection.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The most threads of a worker that wait for a disk. Each holds one read of one chunk.
-const MAX_DISK_THREADS: usize = 64;
 
 /// How long such a thread is kept without work.
 const DISK_THREAD_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -64,7 +62,8 @@ impl<V: Service + 'static> Worker<V> {
         let _stop_all = self.shutdown.drain.clone().drop_guard();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(MAX_DISK_THREADS)
+            // For both disks: what bounds them is one number for all workers.
+            .max_blocking_threads(2 * blocking::MAX_THREADS)
             .thread_keep_alive(DISK_THREAD_KEEP_ALIVE)
             .build()?;
         let result = runtime.block_on(self.serve());
