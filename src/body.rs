@@ -26,6 +26,11 @@ pub trait Content: fmt::Debug + Send + Sync {
     /// is not: what was sent of it may be of two versions.
     fn check(&self, descriptor: &OwnedFd) -> Result<(), ContentError>;
 
+    /// Which disk it lies on.
+    fn disk(&self) -> Disk {
+        Disk::Root
+    }
+
     /// The request parameter that named the file, for log records.
     fn parameter(&self) -> &[u8];
 
@@ -54,6 +59,15 @@ pub enum Wait {
     Never,
     /// Wait as long as it takes: for threads of the blocking pool.
     ForDisk,
+}
+
+/// Which disk a file lies on, as far as that decides who has to wait for whom.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Disk {
+    /// The file system of the root directory.
+    Root,
+    /// Any file system that is mounted beneath it.
+    Mounted,
 }
 
 /// Why the content of a body could not be had.

@@ -9,6 +9,7 @@
 //! | [`message`] | HTTP meaning, no bytes on a wire: requests, answers, validators, the service |
 //! | [`bundle`] | many representations as one: the plan and its multipart form |
 //! | [`wire`] | bytes to heads and back: uwsgi packets, CGI variables, answer heads |
+//! | [`blocking`] | where calls wait for a disk, so that no worker does |
 //! | [`store`] | where content lives: names that cannot leave the root, local files |
 //! | [`handler`] | requests to answers: the routes |
 //! | [`transport`] | one connection: read, call, write, time out |
@@ -18,7 +19,7 @@
 //! | [`cli`] | what the user may type |
 //!
 //! Arrows go one way: `body ← message ← {wire, store, bundle} ← handler`; `transport` sees `wire`, `message`
-//! and `body` and is generic over [`message::Service`]; `server` alone joins handler and transport. `wire`,
+//! and `body`, with `store` it shares `blocking`, and it is generic over [`message::Service`]; `server` alone joins handler and transport. `wire`,
 //! `message`, `bundle` and `body` do no I/O and know no runtime and no clock. `scripts/layers` checks it.
 //!
 //! What wins over what: correct, confined, fast, small.
@@ -26,6 +27,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Axon needs Linux: openat2 confines it to its root");
 
+pub mod blocking;
 pub mod body;
 pub mod bundle;
 pub mod cli;

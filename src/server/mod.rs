@@ -26,7 +26,7 @@ use std::{io, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 pub use descriptors::raise_limit;
 pub use listener::{ListenError, Listener, SocketOptions};
@@ -45,9 +45,6 @@ use crate::{
     store::{RootError, Store},
     transport::{Address, TransportOptions},
 };
-
-/// Descriptors that a process needs besides those of its connections: log, root, listeners, runtimes.
-const SPARE_DESCRIPTORS: u64 = 64;
 
 /// Everything a server is made of.
 #[derive(Clone, Debug)]
@@ -107,13 +104,7 @@ impl Server {
         let root = config.root.clone();
         let store = Store::open(&root).map_err(|error| StartError::Root { root, error })?;
         let key = load_secret(config.secret_file.as_deref())?;
-        let needed = config.server.max_connections as u64 * 2 + SPARE_DESCRIPTORS;
-        if let Some(limit) = raise_limit().filter(|&limit| limit < needed) {
-            warn!(
-                limit,
-                needed, "few descriptors for that many connections; raise LimitNOFILE or lower --max-connections"
-            );
-        }
+        descriptors::tell_if_few(raise_limit(), config.server.max_connections as u64);
         let mut listeners = passed;
         for address in &config.addresses {
             if !listeners.iter().any(|passed| passed.outlives_us() && passed.address() == address) {

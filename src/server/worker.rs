@@ -6,6 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::{Context, Waker},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -24,10 +25,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
 use crate::{
+    blocking,
     message::Service,
     server::{Listener, ServerError, ServerOptions, Shutdown, vitals::Pulse},
     telemetry,
-    transport::{self, Address, Exchange, StreamSocket},
+    transport::{self, Address, Exchange, Outcome, StreamSocket},
 };
 
 /// How many connections are accepted in a row before those already accepted get a turn.
@@ -39,9 +41,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A busy server must not repeat the same complaint for every connection.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The most threads of a worker that wait for a disk. Each holds one read of one chunk.
-const MAX_DISK_THREADS: usize = 64;
 
 /// How long such a thread is kept without work.
 const DISK_THREAD_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -65,7 +64,8 @@ impl<V: Service + 'static> Worker<V> {
         let _stop_all = self.shutdown.drain.clone().drop_guard();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(MAX_DISK_THREADS)
+            // For both disks: what bounds them is one number for all workers.
+            .max_blocking_threads(2 * blocking::MAX_THREADS)
             .thread_keep_alive(DISK_THREAD_KEEP_ALIVE)
             .build()?;
         let result = runtime.block_on(self.serve());
@@ -214,17 +214,32 @@ impl<V: Service + 'static> Connections<V> {
     }
 
     async fn connection(self: Arc<Self>, accepted: OwnedFd, _permit: OwnedSemaphorePermit) {
-        let mut exchange = Exchange::start();
+        let access_log = self.options.access_log;
+        let mut recorded = Recorded { exchange: Exchange::start(), access_log, pulse: &self.pulse };
+        // Dropped before the record: the peer waits for the close, nobody waits for the record.
         let socket = StreamSocket::new(accepted);
         select! {
             biased;
-            () = transport::serve(&socket, &*self.service, &self.options.transport, &mut exchange) => {}
+            () = transport::serve(&socket, &*self.service, &self.options.transport, &mut recorded.exchange) => {}
             () = self.cut.cancelled() => {}
         }
-        // The peer waits for the close, nobody waits for the record.
-        drop(socket);
-        self.pulse.count(&exchange);
-        telemetry::record(&exchange, self.options.access_log);
+    }
+}
+
+/// An exchange that leaves its record when it is dropped: also by a panic.
+struct Recorded<'a> {
+    exchange: Exchange,
+    access_log: bool,
+    pulse: &'a Pulse,
+}
+
+impl Drop for Recorded<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.exchange.outcome = Outcome::Panicked;
+        }
+        self.pulse.count(&self.exchange);
+        telemetry::record(&self.exchange, self.access_log);
     }
 }
 

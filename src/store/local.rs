@@ -24,7 +24,8 @@ use rustix::{
 use thiserror::Error;
 
 use crate::{
-    body::{Content, ContentError, FileId, Wait},
+    blocking,
+    body::{Content, ContentError, Disk, FileId, Wait},
     message::{Stamp, Timestamp},
     store::Key,
 };
@@ -61,6 +62,8 @@ pub struct Store {
 #[derive(Debug)]
 struct Root {
     directory: OwnedFd,
+    /// Its file system's number.
+    device: u64,
     /// Whether the kernel can open from memory alone (`RESOLVE_CACHED`, Linux 5.12).
     opens_cached: bool,
 }
@@ -104,6 +107,16 @@ pub struct Entry {
     descriptor: Option<Arc<OwnedFd>>,
 }
 
+/// How far an open goes.
+#[derive(Clone, Copy, Debug)]
+enum Reach {
+    /// To what is in memory: anything else fails with `EAGAIN`.
+    Memory,
+    /// To the disk, however long it takes. From the root's own, a step onto another file system fails with `EXDEV`, as
+    /// one out of the root does.
+    Disk(Disk),
+}
+
 /// What an open gave.
 struct Opened {
     descriptor: OwnedFd,
@@ -143,7 +156,8 @@ impl Store {
             Err(error) => return Err(RootError::Open(error.into())),
         }
         let opens_cached = !matches!(probe(CACHED), Err(Errno::INVAL)) && !is_remote(&directory);
-        Ok(Self { root: Arc::new(Root { directory, opens_cached }) })
+        let device = rustix::fs::fstat(&directory).map_err(|error| RootError::Open(error.into()))?.st_dev;
+        Ok(Self { root: Arc::new(Root { directory, device, opens_cached }) })
     }
 
     /// Opens and measures files; the results are in the order of the keys.
@@ -159,53 +173,87 @@ impl Store {
             if index % OPENS_PER_TURN == OPENS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
-            let entry = Entry::open(&self.root, key, Wait::Never, &mut held);
+            let entry = Entry::open(&self.root, key, Reach::Memory, &mut held);
             if matches!(entry, Err(Errno::AGAIN)) {
                 uncached.push(index);
             }
-            entries.push(entry);
+            entries.push(entry.map_err(OpenError::from));
         }
-        if !uncached.is_empty() {
-            let root = Arc::clone(&self.root);
-            let wanted: Vec<Key> = uncached.iter().map(|&index| keys[index].clone()).collect();
-            let opened = tokio::task::spawn_blocking(move || {
-                let open = |key| Entry::open(&root, key, Wait::ForDisk, &mut held);
-                wanted.iter().map(open).collect::<Vec<_>>()
-            });
-            // Only a runtime that is shutting down loses a task: then EAGAIN stays, "try again".
-            for (index, entry) in uncached.into_iter().zip(opened.await.unwrap_or_default()) {
-                entries[index] = entry;
+        for disk in [Disk::Root, Disk::Mounted] {
+            if !uncached.is_empty() {
+                (uncached, held) = self.open_uncached(keys, uncached, held, disk, &mut entries).await;
             }
         }
-        entries.into_iter().map(|entry| entry.map_err(OpenError::from)).collect()
+        entries
+    }
+
+    /// Opens what lies on one disk, however long that takes; gives what does not lie there, and how many descriptors
+    /// are held.
+    async fn open_uncached(
+        &self,
+        keys: &[Key],
+        uncached: Vec<usize>,
+        mut held: usize,
+        disk: Disk,
+        entries: &mut [Result<Entry, OpenError>],
+    ) -> (Vec<usize>, usize) {
+        let root = Arc::clone(&self.root);
+        let wanted: Vec<Key> = uncached.iter().map(|&index| keys[index].clone()).collect();
+        let opened = blocking::run(disk, move || {
+            let open = |key| Entry::open(&root, key, Reach::Disk(disk), &mut held);
+            let opened = wanted.iter().map(open).collect::<Vec<_>>();
+            (opened, held)
+        });
+        let mut elsewhere = Vec::new();
+        match opened.await {
+            Ok((opened, held)) => {
+                for (index, entry) in uncached.into_iter().zip(opened) {
+                    if disk == Disk::Root && matches!(entry, Err(Errno::XDEV)) {
+                        elsewhere.push(index);
+                    } else {
+                        entries[index] = entry.map_err(OpenError::from);
+                    }
+                }
+                (elsewhere, held)
+            }
+            Err(error) => {
+                let cause = error.to_string();
+                for index in uncached {
+                    entries[index] = Err(OpenError::Busy(io::Error::other(cause.clone())));
+                }
+                (elsewhere, held)
+            }
+        }
     }
 }
 
 impl Root {
-    fn open(&self, path: &Path, wait: Wait) -> Result<OwnedFd, Errno> {
+    fn open(&self, path: &Path, reach: Reach) -> Result<OwnedFd, Errno> {
         let open = |resolve| rustix::fs::openat2(&self.directory, path, OPEN_FLAGS, Mode::empty(), resolve);
-        match wait {
-            Wait::Never if self.opens_cached => match open(CACHED) {
-                // Another file system begins there: whether its open waits for somebody is not known.
-                Err(Errno::XDEV) => Err(Errno::AGAIN),
-                opened => opened,
-            },
-            Wait::Never => Err(Errno::AGAIN),
-            Wait::ForDisk => {
-                let mut tries = 0;
-                loop {
-                    match open(BENEATH) {
-                        Err(Errno::AGAIN | Errno::INTR) if tries < RACE_RETRIES => tries += 1,
-                        other => return other,
-                    }
-                }
+        let resolve = match reach {
+            Reach::Memory if self.opens_cached => {
+                return match open(CACHED) {
+                    // Another file system begins there: whether its open waits for somebody is not known.
+                    Err(Errno::XDEV) => Err(Errno::AGAIN),
+                    opened => opened,
+                };
+            }
+            Reach::Memory => return Err(Errno::AGAIN),
+            Reach::Disk(Disk::Root) => BENEATH.union(ResolveFlags::NO_XDEV),
+            Reach::Disk(Disk::Mounted) => BENEATH,
+        };
+        let mut tries = 0;
+        loop {
+            match open(resolve) {
+                Err(Errno::AGAIN | Errno::INTR) if tries < RACE_RETRIES => tries += 1,
+                other => return other,
             }
         }
     }
 
     /// Opens a file and looks at what was opened. What is no regular file is `EISDIR`.
-    fn measure(&self, key: &Key, wait: Wait) -> Result<Opened, Errno> {
-        let descriptor = self.open(key.as_path(), wait)?;
+    fn measure(&self, key: &Key, reach: Reach) -> Result<Opened, Errno> {
+        let descriptor = self.open(key.as_path(), reach)?;
         let stat = rustix::fs::fstat(&descriptor)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Errno::ISDIR);
@@ -233,8 +281,8 @@ impl Entry {
     }
 
     /// Opens and measures a file, and keeps it open if there is room.
-    fn open(root: &Arc<Root>, key: &Key, wait: Wait, held: &mut usize) -> Result<Self, Errno> {
-        let Opened { descriptor, identity, changed } = root.measure(key, wait)?;
+    fn open(root: &Arc<Root>, key: &Key, reach: Reach, held: &mut usize) -> Result<Self, Errno> {
+        let Opened { descriptor, identity, changed } = root.measure(key, reach)?;
         let descriptor = (*held < MAX_HELD_DESCRIPTORS).then(|| {
             *held += 1;
             Arc::new(descriptor)
@@ -280,7 +328,11 @@ impl Content for LocalFile {
         if let Some(descriptor) = &self.entry.descriptor {
             return Ok(Arc::clone(descriptor));
         }
-        let opened = match self.entry.root.measure(&self.entry.key, wait) {
+        let reach = match wait {
+            Wait::Never => Reach::Memory,
+            Wait::ForDisk => Reach::Disk(self.disk()),
+        };
+        let opened = match self.entry.root.measure(&self.entry.key, reach) {
             Ok(opened) => opened,
             Err(Errno::AGAIN) if wait == Wait::Never => return Err(ContentError::WouldWait),
             Err(error) => return Err(ContentError::Io(error.into())),
@@ -292,6 +344,10 @@ impl Content for LocalFile {
     fn check(&self, descriptor: &OwnedFd) -> Result<(), ContentError> {
         let found = Identity::of(&rustix::fs::fstat(descriptor).map_err(io::Error::from)?);
         if found.size > self.entry.identity.size { Ok(()) } else { self.compare(found) }
+    }
+
+    fn disk(&self) -> Disk {
+        if self.entry.identity.device == self.entry.root.device { Disk::Root } else { Disk::Mounted }
     }
 
     fn parameter(&self) -> &[u8] {

@@ -24,6 +24,7 @@ pub fn record(exchange: &Exchange, access_log: bool) {
         Outcome::Silent => return,
         Outcome::Complete => None,
         Outcome::Unfinished => Some("shutdown"),
+        Outcome::Panicked => Some("panic"),
         Outcome::Refused(reason) => {
             debug!(request_id = display(&id), reason, "the peer sent no request");
             None

@@ -8,6 +8,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -16,6 +17,11 @@ use std::{
     thread,
     time::Duration,
 };
+
+use rustix::{fs::OFlags, io::Errno};
+
+/// `O_NONBLOCK`: opening a pipe must not wait for a reader. `O_NOCTTY`: a terminal must not become ours.
+const OPEN_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
 /// How many bytes of records may wait: more than a second of a busy server, and a bound on memory.
 const MAX_WAITING_LEN: usize = 1024 * 1024;
@@ -183,8 +189,19 @@ impl Target {
     }
 }
 
+/// Opens a log file. One that is a pipe must not hold up the start until somebody reads from it.
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    let open = |options: &mut OpenOptions| options.custom_flags(OPEN_FLAGS.bits().cast_signed()).open(path);
+    let file = match open(OpenOptions::new().append(true).create(true)) {
+        // A pipe without a reader. Opened for both, it waits for one and holds 64 KiB until then (fifo(7)).
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+            open(OpenOptions::new().read(true).append(true))?
+        }
+        opened => opened?,
+    };
+    // Written to by a thread that may wait: what a slow reader does not take at once is not lost.
+    rustix::io::ioctl_fionbio(&file, false)?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -94,10 +94,12 @@ async fn begin(
             Some(Begun { body, head_len: 0, unread: false, refused: None })
         }
         Ok(Incoming::Nothing) => None,
-        Err(Refusal { status, reason }) => {
+        Err(Refusal { status, reason, is_head }) => {
+            // Also where the request was read and its body was not.
+            let is_head = is_head || exchange.request.as_ref().is_some_and(|request| request.method == Method::HEAD);
             let problem = Problem::new(status, reason);
             let reason = problem.detail().to_owned();
-            Some(compose(problem.into(), false, true, Some(reason), exchange))
+            Some(compose(problem.into(), is_head, true, Some(reason), exchange))
         }
     }
 }
@@ -124,11 +126,13 @@ enum Incoming {
 struct Refusal {
     status: StatusCode,
     reason: String,
+    /// Whether HEAD was asked for by what is no request.
+    is_head: bool,
 }
 
 impl Refusal {
     fn new(status: StatusCode, reason: String) -> Self {
-        Self { status, reason }
+        Self { status, reason, is_head: false }
     }
 }
 
@@ -144,8 +148,11 @@ async fn receive(socket: &impl Socket, service: &impl Service, exchange: &mut Ex
         }
         Ok(Received::Refused(error)) => return Err(bad_request(error.to_string())),
     };
-    let mut request =
-        wire::request_from_variables(&block).map_err(|error| Refusal::new(error.status(), error.to_string()))?;
+    let mut request = wire::request_from_variables(&block).map_err(|error| Refusal {
+        status: error.status(),
+        reason: error.to_string(),
+        is_head: wire::asks_for_head(&block),
+    })?;
     exchange.request = Some((&request).into());
     let wanted = request.content_length > 0 && request.content_length <= service.body_limit(&request);
     let Some(len) = usize::try_from(request.content_length).ok().filter(|_| wanted) else {

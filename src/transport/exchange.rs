@@ -43,8 +43,10 @@ pub struct RequestFacts {
 /// How an exchange ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is still going on, or was dropped in the middle: by a shutdown or a panic.
+    /// It is still going on, or was dropped in the middle by a shutdown.
     Unfinished,
+    /// It was dropped in the middle by a panic, which has a record of its own.
+    Panicked,
     /// The whole answer was handed over.
     Complete,
     /// Bytes came that are no request; the answer says why.

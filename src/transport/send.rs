@@ -21,6 +21,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::{
+    blocking,
     body::{Body, Content, ContentError, FileRange, Segment, Wait},
     transport::{Socket, TransportOptions, disk, recent},
 };
@@ -208,12 +209,10 @@ impl<S: Socket> Sender<'_, S> {
         let count = range.len.min(self.options.chunk_size as u64) as usize;
         let open = self.open.take().filter(|open| Arc::ptr_eq(&open.content, &range.content));
         let open = open.map(|open| open.descriptor);
-        let read = tokio::task::spawn_blocking(move || disk::read(&wanted, open, count));
         self.read_ahead(body);
-        let (descriptor, mut chunk) = match read.await {
-            Ok(read) => read.map_err(|error| content_error(range, error))?,
-            Err(error) => return Err(content_error(range, ContentError::Io(io::Error::other(error)))),
-        };
+        let read = blocking::run(range.content.disk(), move || disk::read(&wanted, open, count)).await;
+        let read = read.unwrap_or_else(|error| Err(ContentError::Io(io::Error::other(error))));
+        let (descriptor, mut chunk) = read.map_err(|error| content_error(range, error))?;
         self.open = Some(Open { content: Arc::clone(&range.content), descriptor, warm: 0..0 });
         match self.socket.send(&chunk) {
             Ok(count) if count > 0 => return Ok(count as u64),
@@ -232,11 +231,17 @@ impl<S: Socket> Sender<'_, S> {
 
     /// Has the kernel fetch the files that follow the front of a body.
     fn read_ahead(&mut self, body: &Body) {
-        let files = disk::next_files(body, self.fetched_to);
-        let Some(last) = files.last() else { return };
-        self.fetched_to = last.left_behind;
+        let mut files = disk::next_files(body, self.fetched_to);
+        let Some(first) = files.first() else { return };
+        // A disk at a time; those on another one are the first of the next time.
+        let disk = first.range.content.disk();
+        let same = files.iter().take_while(|file| file.range.content.disk() == disk).count();
+        files.truncate(same);
+        let fetched_to = files[same - 1].left_behind;
         // Nobody waits for it. A reader that goes away meanwhile has had some files fetched for nothing.
-        tokio::task::spawn_blocking(move || files.iter().for_each(|file| disk::fetch(&file.range)));
+        if blocking::run_if_idle(disk, move || files.iter().for_each(|file| disk::fetch(&file.range))) {
+            self.fetched_to = fetched_to;
+        }
     }
 
     /// Runs an attempt until the socket takes something, but no longer than a reader may stall.

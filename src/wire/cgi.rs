@@ -103,6 +103,12 @@ pub fn request_from_variables(block: &Bytes) -> Result<Request, RequestError> {
     })
 }
 
+/// Whether variables that are no request ask for HEAD all the same: then their refusal has no content either
+/// (RFC 9110 §9.3.2).
+pub fn asks_for_head(block: &[u8]) -> bool {
+    uwsgi::variables(block).flatten().any(|(key, value)| key == b"REQUEST_METHOD" && value == b"HEAD")
+}
+
 /// A name that is there twice.
 fn repeated<'a>(names: &mut [&'a [u8]]) -> Option<&'a [u8]> {
     /// Up to here, looking back costs less than sorting: most names have a mark of their own.
@@ -239,6 +245,20 @@ mod tests {
         let error = read(&pairs[..MAX_VARIABLES - 1]).unwrap_err();
         assert_eq!(error, RequestError::TooManyVariables);
         assert_eq!(error.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+
+    #[test]
+    fn a_broken_request_for_head_is_known_as_one() {
+        let block = |pairs: &[(&str, &str)]| {
+            let packet = uwsgi::encode(pairs.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes()))).expect("it fits");
+            packet.freeze().slice(uwsgi::HEADER_LEN..)
+        };
+        assert!(asks_for_head(&block(&[("CONTENT_LENGTH", "x"), ("REQUEST_METHOD", "HEAD")])));
+        let cut = block(&[("REQUEST_METHOD", "HEAD"), ("PATH_INFO", "/api/health")]);
+        assert!(asks_for_head(&cut[..cut.len() - 1]));
+        assert!(!asks_for_head(&cut[..10]));
+        assert!(!asks_for_head(&block(&[("REQUEST_METHOD", "GET"), ("HTTP_X", "HEAD")])));
+        assert!(!asks_for_head(&block(&[("REQUEST_METHOD", "head")])));
     }
 
     #[test]

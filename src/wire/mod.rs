@@ -5,6 +5,6 @@ mod form;
 mod head;
 pub mod uwsgi;
 
-pub use cgi::{MAX_VARIABLES, RequestError, request_from_variables};
+pub use cgi::{MAX_VARIABLES, RequestError, asks_for_head, request_from_variables};
 pub use form::{FormError, Pair, decode_form};
 pub use head::encode_head;

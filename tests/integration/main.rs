@@ -6,9 +6,10 @@
 //! | `cli` | `axon request`, the help and the environment |
 //! | `clients` | bundles read by Python, Node and Chromium, and answers judged by a linter |
 //! | `corpus` | packets as bytes, with their expected reading beside each |
-//! | `faults` | files that change, readers that stall, too many of something, a log that is stuck or gone |
+//! | `faults` | files that change, disks that fail, readers that stall, too many of something, a log that is stuck |
 //! | `handler` | requests to answers, without a socket |
 //! | `harness` | a site of awkward files, a running daemon, nginx, raw clients, a strict multipart reader |
+//! | `limits` | every limit from both sides |
 //! | `log` | what a request leaves in the log |
 //! | `nginx` | through a real nginx with the project's nginx.conf |
 //! | `paths` | names that lead elsewhere, or nowhere, or to what is no file |
@@ -31,6 +32,7 @@ mod corpus;
 mod faults;
 mod handler;
 mod harness;
+mod limits;
 mod log;
 mod nginx;
 mod paths;

@@ -1,7 +1,8 @@
-//! The uwsgi protocol: packets whole, in pieces, at their limits, and what only looks like one.
+//! The uwsgi protocol: packets whole, in pieces, at their limits, and what only looks like one, and at random.
 
 mod bodies;
 mod packets;
+mod random;
 mod variables;
 
 use std::time::Duration;

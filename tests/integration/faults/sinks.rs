@@ -1,16 +1,16 @@
 //! A log that is stuck, full or gone must not stop or slow requests, and what is lost is counted.
 
 use std::{
-    fs,
-    io::{Read as _, Write as _, pipe},
+    fs::{self, File},
+    io::{Read, Write as _, pipe},
     os::unix::fs::symlink,
+    process::Command,
     time::Duration,
 };
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use serde_json::Value;
 
-use crate::harness::{Daemon, DaemonOptions, Packet, Site, parse_records, wait_until};
+use crate::harness::{Daemon, DaemonOptions, Packet, Site, parse_records, run_as_tests_do, wait_until};
 
 /// More requests than a pipe and the queue before it have room for records.
 const REQUESTS: usize = 6000;
@@ -34,6 +34,22 @@ fn fill(writer: &mut std::io::PipeWriter) {
     fcntl_setfl(&*writer, flags).expect("flags");
 }
 
+/// Reads a log until it tells of losses: how many, how many records of requests came, and the text.
+fn read_until_losses(reader: &mut impl Read) -> (u64, u64, String) {
+    let mut text = String::new();
+    loop {
+        let mut piece = vec![0; 65_536];
+        let count = reader.read(&mut piece).expect("more of the log");
+        assert!(count > 0, "the log ended: {text}");
+        text.push_str(std::str::from_utf8(&piece[..count]).expect("text"));
+        let records = parse_records(text.trim_start_matches('\n'));
+        if let Some(lost) = records.iter().find_map(|record| record["lost"].as_u64()) {
+            let written = records.iter().filter(|record| record["message"] == "request").count();
+            return (lost, written as u64, text);
+        }
+    }
+}
+
 #[test]
 fn a_log_that_nobody_reads_stops_nothing_and_losses_are_counted() {
     let site = Site::empty();
@@ -46,17 +62,7 @@ fn a_log_that_nobody_reads_stops_nothing_and_losses_are_counted() {
     daemon.assert_cpu_idle();
 
     // Somebody reads after all: what was queued comes, and a record of what did not fit.
-    let requests = |records: &[Value]| records.iter().filter(|record| record["message"] == "request").count() as u64;
-    let mut text = String::new();
-    let mut lost = None;
-    while lost.is_none() {
-        let mut piece = vec![0; 65_536];
-        let count = reader.read(&mut piece).expect("more of the log");
-        assert!(count > 0, "the log ended: {text}");
-        text.push_str(std::str::from_utf8(&piece[..count]).expect("text"));
-        lost = parse_records(text.trim_start_matches('\n')).iter().find_map(|record| record["lost"].as_u64());
-    }
-    let (lost, written) = (lost.expect("a count"), requests(&parse_records(text.trim_start_matches('\n'))));
+    let (lost, written, _) = read_until_losses(&mut reader);
     assert!(lost > 0 && written > 0, "{lost} lost, {written} written");
     assert_eq!(lost + written, REQUESTS as u64, "{lost} lost, {written} written");
     daemon.assert_alive(idle);
@@ -84,6 +90,45 @@ fn a_log_whose_reader_is_gone_stops_nothing() {
     let idle = daemon.idle_descriptors();
     make_requests(&daemon, 200);
     daemon.assert_cpu_idle();
+    daemon.assert_alive(idle);
+    daemon.signal("TERM");
+    assert!(daemon.wait().success());
+}
+
+#[test]
+fn a_log_that_is_closed_stops_nothing() {
+    let site = Site::empty();
+    let options = DaemonOptions { shell: Some("exec \"$@\" 2>&-"), ..DaemonOptions::default() };
+    let mut daemon = Daemon::start_with(&site, options);
+    let idle = daemon.idle_descriptors();
+    make_requests(&daemon, 200);
+    // What was opened since is no log because it got the number of one.
+    assert_eq!(daemon.log(), "");
+    daemon.assert_cpu_idle();
+    daemon.assert_alive(idle);
+    daemon.signal("TERM");
+    assert!(daemon.wait().success());
+}
+
+#[test]
+fn a_pipe_as_log_file_waits_for_its_reader_and_nobody_else_does() {
+    let site = Site::empty();
+    let log = site.beside("log.pipe");
+    let made = run_as_tests_do(Command::new("mkfifo").arg(&log)).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    // Nobody reads, from the start.
+    let mut daemon = Daemon::start(&site, &["--log-file", log.to_str().expect("a path")]);
+    let idle = daemon.idle_descriptors();
+    make_requests(&daemon, REQUESTS);
+    daemon.assert_cpu_idle();
+    let mut reader = File::open(&log).expect("a pipe");
+    let (lost, written, text) = read_until_losses(&mut reader);
+    assert!(lost > 0 && written > 0, "{lost} lost, {written} written");
+    assert_eq!(lost + written, REQUESTS as u64, "{lost} lost, {written} written");
+    assert!(text.contains("\"listening\""), "the first records, too: {text:.500}");
+    // One that comes and goes is no reason to end.
+    drop(reader);
+    make_requests(&daemon, 200);
     daemon.assert_alive(idle);
     daemon.signal("TERM");
     assert!(daemon.wait().success());

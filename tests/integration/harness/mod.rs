@@ -3,8 +3,10 @@
 mod answer;
 mod command;
 mod daemon;
+mod disk;
 mod download;
 mod http;
+mod inject;
 mod manager;
 mod multipart;
 mod nginx;
@@ -15,8 +17,10 @@ mod site;
 pub use answer::{Answer, End};
 pub use command::{axon, run_axon, stderr};
 pub use daemon::{Daemon, DaemonOptions, binary, run_as_tests_do, tests_run_as_root};
+pub use disk::{FAULTY_LEN, FaultyDisk};
 pub use download::Download;
 pub use http::{HttpConnection, curl, curl_command};
+pub use inject::injecting;
 pub use manager::{Manager, Passed, listening_socket, spawn_with};
 pub use multipart::{Part, read_multipart};
 pub use nginx::{NGINX_CONF, Nginx, NginxOptions, Stack, empty_prefix, nginx_command};
@@ -26,6 +30,8 @@ pub use site::{BIG_LEN, NOBODY, Site, noise};
 
 use std::{
     env,
+    fs::OpenOptions,
+    io::Write as _,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -63,4 +69,15 @@ pub fn program(name: &str, package: &str) -> PathBuf {
     let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     let found = env::split_paths(&path).chain(system).map(|directory| directory.join(name)).find(|file| file.is_file());
     found.unwrap_or_else(|| panic!("{name} is missing; run scripts/test once, or type: apt-get install {package}"))
+}
+
+/// Says why something could not be tried on this machine; `scripts/test` repeats it at its end. On CI it is a failure.
+#[track_caller]
+pub fn leave_out(reason: &str) {
+    assert!(env::var("CI").as_deref() != Ok("true"), "left out, which CI does not allow: {reason}");
+    eprintln!("left out: {reason}");
+    if let Some(path) = env::var_os("AXON_TEST_LEFT_OUT") {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| writeln!(file, "{reason}")).expect("a file to say so");
+    }
 }

@@ -91,6 +91,35 @@ fn variables_are_counted() {
 }
 
 #[test]
+fn a_refusal_of_head_has_no_content_either() {
+    let site = site();
+    let mut daemon = Daemon::start(&site, &[]);
+    let idle = daemon.idle_descriptors();
+    let mut many = Packet::get("/api/health");
+    for index in 0..1000 {
+        many = many.header(&format!("X-{index}"), "v");
+    }
+    let mut twice = Packet::get("/api/health");
+    twice.variables.push((b"QUERY_STRING".to_vec(), b"".to_vec()));
+    for (get, status) in [
+        (Packet::get("/api/health").with("CONTENT_LENGTH", "x"), 400),
+        (Packet::get("/api/health").with("HTTP_X", "a\r\nb"), 400),
+        (twice, 400),
+        (many, 431),
+        (Packet::get("/api/nothing"), 404),
+        (Packet::get(format!("{STREAM}?file1=none")), 404),
+        (Packet::get(format!("{STREAM}?file1=a.txt&file1")), 400),
+    ] {
+        let told = daemon.send(&get);
+        told.problem(status);
+        let head = daemon.send(&get.with("REQUEST_METHOD", "HEAD"));
+        assert_eq!((head.status, head.end, head.body.len()), (status, told.end, 0), "{}", told.text());
+        assert_eq!(head.content_length(), told.content_length(), "{}", told.text());
+    }
+    daemon.assert_alive(idle);
+}
+
+#[test]
 fn variables_that_make_no_request_are_refused() {
     let site = site();
     let mut daemon = Daemon::start(&site, &[]);

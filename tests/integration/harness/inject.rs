@@ -1,0 +1,29 @@
+//! System calls that fail or take long, for one file alone: injected by strace into a running daemon.
+
+use std::{path::Path, process::Command};
+
+use super::{leave_out, program, run_as_tests_do};
+
+/// The shell command that runs a daemon whose system calls on one file are tampered with, by rules in the words of
+/// strace's `--inject`. None where this machine lets nobody trace; see [`leave_out`].
+///
+/// The daemon stays a child of the test's own: the tracer is the one that goes aside.
+#[track_caller]
+pub fn injecting(path: &Path, rules: &[&str]) -> Option<String> {
+    let strace = program("strace", "strace");
+    let mut probe = Command::new(&strace);
+    let output = run_as_tests_do(probe.args(["-f", "-qq", "-o", "/dev/null", "true"])).output().expect("strace runs");
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        leave_out(&format!("no system calls that fail: {complaint}"));
+        return None;
+    }
+    let calls: Vec<&str> = rules.iter().map(|rule| rule.split(':').next().unwrap_or(rule)).collect();
+    let mut command = format!("exec {} -D -f -qq -o /dev/null -P {}", strace.display(), path.display());
+    command.push_str(&format!(" -e trace={}", calls.join(",")));
+    for rule in rules {
+        command.push_str(&format!(" -e inject={rule}"));
+    }
+    command.push_str(" \"$@\"");
+    Some(command)
+}
