@@ -4,7 +4,10 @@ use std::{
     fs::{self, File},
     io::{ErrorKind, Read as _, Write as _},
     ops::Range,
-    os::unix::{fs::symlink, net::UnixStream},
+    os::unix::{
+        fs::{PermissionsExt as _, symlink},
+        net::UnixStream,
+    },
     path::Path,
     process::Command,
     time::{Duration, Instant},
@@ -78,6 +81,11 @@ fn truncate(path: &Path, len: u64) {
     File::options().write(true).open(path).and_then(|file| file.set_len(len)).expect("a shorter file");
 }
 
+/// From now on nobody may open it.
+fn forbid(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o000)).expect("a mode");
+}
+
 fn position(body: &[u8], content: &[u8]) -> usize {
     body.windows(content.len()).position(|window| window == content).expect("it is in there")
 }
@@ -127,7 +135,7 @@ fn a_file_that_shrinks_while_it_is_sent_cuts_the_answer() {
 type Change = fn(&Site, &Path);
 
 /// What makes a file that is opened again another one than was measured.
-const CHANGES: [(&str, Change); 10] = [
+const CHANGES: [(&str, Change); 11] = [
     ("shrunk", |_, path| truncate(path, 3)),
     ("emptied", |_, path| truncate(path, 0)),
     ("grown", |_, path| File::options().append(true).open(path).and_then(|mut f| f.write_all(b"+")).expect("grown")),
@@ -136,6 +144,7 @@ const CHANGES: [(&str, Change); 10] = [
         fs::write(site.beside("new"), "RE-PLACED.").expect("a file");
         fs::rename(site.beside("new"), path).expect("replaced");
     }),
+    ("made unreadable", |_, path| forbid(path)),
     ("deleted", |_, path| fs::remove_file(path).expect("deleted")),
     ("made a directory", |_, path| {
         fs::remove_file(path).and_then(|()| fs::create_dir(path)).expect("a directory");
@@ -199,9 +208,10 @@ fn a_small_file_that_stays_open_is_served_as_it_was_or_not_at_all() {
     let record = daemon.recorded("of the cut", |record| record["level"] == "ERROR");
     assert_eq!(record["parameter"], "file1", "{record}");
 
-    // Its name may go or be given to another file: what was opened is still there.
+    // It may be forbidden, its name may go or be given to another file: what was opened is still there.
     site.write("small.txt", "0123456789");
     let begun = Begun::begin(&daemon, &names);
+    forbid(&site.path("small.txt"));
     fs::remove_file(site.path("small.txt")).expect("deleted");
     fs::remove_file(site.path("large.bin")).expect("deleted");
     begun.assert_whole();

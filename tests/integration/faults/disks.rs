@@ -5,30 +5,24 @@
 
 use std::{
     fs::File,
-    io::{Read as _, Write as _},
-    os::unix::net::UnixStream,
+    io::Read as _,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use crate::harness::{
-    Daemon, DaemonOptions, End, FAULTY_LEN, FaultyDisk, Packet, Site, connect, injecting, noise, read_answer,
-    stream_target, wait_until,
+    Daemon, DaemonOptions, End, FAULTY_LEN, FaultyDisk, Packet, Site, injecting, noise, read_answer, stream_target,
+    wait_until,
 };
+
+use super::ask;
 
 /// How much longer than usual others may take while a disk is slow.
 const MAX_DELAY: Duration = Duration::from_millis(100);
 
 /// How many downloads wait for it meanwhile.
 const DOWNLOADS: usize = 64;
-
-/// Asks and does not read yet.
-fn ask(daemon: &Daemon, name: &str) -> UnixStream {
-    let mut stream = connect(daemon.socket());
-    stream.write_all(&Packet::get(stream_target(&[name])).to_bytes()).expect("room for a packet");
-    stream
-}
 
 /// A daemon whose system calls on one file of the site are tampered with. All on one worker: the worst that can be.
 fn tampered(site: &Site, name: &str, rules: &[&str]) -> Option<Daemon> {
@@ -158,7 +152,7 @@ fn assert_undisturbed(daemon: &Daemon, site: &Site, slow: impl Fn(usize) -> Stri
     let (while_slow, threads): (Vec<Duration>, _) = thread::scope(|scope| {
         let _stop = Stop(&done);
         for index in 0..DOWNLOADS {
-            let (mut stream, done) = (ask(daemon, &slow(index)), &done);
+            let (mut stream, done) = (ask(daemon, &stream_target(&[slow(index)])), &done);
             scope.spawn(move || {
                 let mut piece = vec![0; 65_536];
                 while !done.load(Ordering::Relaxed) {
@@ -213,7 +207,7 @@ fn a_disk_that_hangs_holds_up_no_other() {
     let mut daemon = Daemon::start(&site, &["--workers", "1"]);
     let idle = daemon.idle_descriptors();
     let Some(disk) = FaultyDisk::mount(&site, "mount") else { return };
-    let hung: Vec<_> = (0..HUNG).map(|index| ask(&daemon, &format!("mount/hung-{index}"))).collect();
+    let hung: Vec<_> = (0..HUNG).map(|index| ask(&daemon, &stream_target(&[format!("mount/hung-{index}")]))).collect();
     wait_until("no thread is left", || daemon.threads() > THREADS);
     // Each was opened from the one disk, and is read from the other.
     assert!(daemon.threads() <= 2 * THREADS + 8, "{} threads", daemon.threads());

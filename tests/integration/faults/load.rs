@@ -2,19 +2,13 @@
 
 use std::{
     fs::File,
-    io::{Read as _, Write as _},
-    os::unix::net::UnixStream,
+    io::Read as _,
     time::{Duration, Instant},
 };
 
-use crate::harness::{Daemon, DaemonOptions, Packet, STREAM, Site, connect, noise, stream_target, wait_until};
+use crate::harness::{Daemon, STREAM, Site, noise, stream_target, wait_until};
 
-/// Opens a connection, asks, and does not read.
-fn ask(daemon: &Daemon, target: &str) -> UnixStream {
-    let mut stream = connect(daemon.socket());
-    stream.write_all(&Packet::get(target).to_bytes()).expect("room for a packet");
-    stream
-}
+use super::ask;
 
 #[test]
 fn stalled_readers_cost_little_memory_and_disturb_nobody() {
@@ -121,82 +115,6 @@ fn many_files_in_one_request_up_to_a_limit() {
     let idle = daemon.idle_descriptors();
     assert_eq!(daemon.get(target(3, "b.txt")).parts().len(), 3);
     assert!(daemon.get(target(4, "b.txt")).problem(400).contains('3'));
-    daemon.assert_alive(idle);
-}
-
-#[test]
-fn large_sets_at_once_hold_few_descriptors() {
-    const REQUESTS: usize = 30;
-    let site = Site::empty();
-    let names: Vec<String> = (0..1000).map(|index| format!("{index}.txt")).collect();
-    for name in &names {
-        site.write(name, "content");
-    }
-    let mut daemon = Daemon::start(&site, &[]);
-    let idle = daemon.idle_descriptors();
-    let target = stream_target(&names);
-    let mut readers: Vec<_> = (0..REQUESTS).map(|_| ask(&daemon, &target)).collect();
-    // A byte of each: all are planned, all are held up by their readers.
-    for reader in &mut readers {
-        reader.read_exact(&mut [0]).expect("an answer begins");
-    }
-    let open = daemon.descriptors() - idle;
-    // A connection, sixteen files, and the one that is being sent.
-    assert!(open <= REQUESTS * (1 + 16 + 1) + 8, "{open} descriptors for {REQUESTS} requests");
-    daemon.assert_cpu_idle();
-    for mut reader in readers {
-        let mut rest = Vec::new();
-        reader.read_to_end(&mut rest).expect("to the end");
-        assert_eq!(rest.windows(11).filter(|window| window == b"\r\n\r\ncontent").count(), 1000);
-        assert!(rest.ends_with(b"--\r\n"));
-    }
-    daemon.assert_alive(idle);
-}
-
-#[test]
-fn without_descriptors_it_waits_and_says_so() {
-    let site = Site::empty();
-    site.write("a.txt", "0123456789");
-    let target = stream_target(&["a.txt"]);
-    let options = DaemonOptions {
-        arguments: &["--workers", "1"],
-        shell: Some("ulimit -n 40; exec \"$@\""),
-        ..DaemonOptions::default()
-    };
-    let mut daemon = Daemon::start_with(&site, options);
-    let idle = daemon.idle_descriptors();
-    // One connection after the other stays open, until there is a descriptor for the last one but none for a file.
-    let mut held = Vec::new();
-    let answer = loop {
-        assert!(held.len() < 40, "it never ran out");
-        let answer = daemon.get(&target);
-        if answer.status != 200 {
-            break answer;
-        }
-        held.push(connect(daemon.socket()));
-        wait_until("it is accepted", || daemon.descriptors() >= idle + held.len());
-    };
-    answer.problem(503);
-    assert!(answer.header("retry-after").is_some());
-    daemon.recorded("of our own fault", |record| record["level"] == "ERROR" && record["parameter"] == "file0");
-
-    // Now for none at all, since one more stays open: the next ones wait in the queue, at no cost, and accepting goes
-    // on afterwards.
-    held.push(connect(daemon.socket()));
-    wait_until("it is accepted", || daemon.descriptors() >= idle + held.len());
-    let waiting: Vec<_> = (0..20).map(|_| ask(&daemon, "/api/health")).collect();
-    daemon.recorded("of the accept that failed", |record| {
-        record["level"] == "ERROR" && record["message"].as_str().is_some_and(|text| text.contains("accept"))
-    });
-    daemon.assert_cpu_idle();
-    drop(held);
-    for mut stream in waiting {
-        let mut received = String::new();
-        stream.read_to_string(&mut received).expect("an answer");
-        assert!(received.ends_with("{\"status\":\"available\"}"), "{received}");
-    }
-    let complaints = daemon.records().iter().filter(|record| record["level"] == "ERROR").count();
-    assert!(complaints < 5, "{complaints} records of one want");
     daemon.assert_alive(idle);
 }
 

@@ -154,8 +154,24 @@ impl Daemon {
 
     /// How much memory it has resident, in KiB.
     pub fn resident_kib(&self) -> u64 {
+        self.status_kib("VmRSS:")
+    }
+
+    /// How much address space it has, in KiB.
+    pub fn address_space_kib(&self) -> u64 {
+        self.status_kib("VmSize:")
+    }
+
+    fn status_kib(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a process");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a size");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// How much memory it has to itself, and its share of what it shares with others, in KiB (PSS).
+    pub fn proportional_kib(&self) -> u64 {
+        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).expect("a process");
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("a size");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 

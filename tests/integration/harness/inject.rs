@@ -19,11 +19,11 @@ pub fn injecting(path: &Path, rules: &[&str]) -> Option<String> {
         return None;
     }
     let calls: Vec<&str> = rules.iter().map(|rule| rule.split(':').next().unwrap_or(rule)).collect();
-    let mut command = format!("exec {} -D -f -qq -o /dev/null -P {}", strace.display(), path.display());
-    command.push_str(&format!(" -e trace={}", calls.join(",")));
-    for rule in rules {
-        command.push_str(&format!(" -e inject={rule}"));
-    }
-    command.push_str(" \"$@\"");
-    Some(command)
+    let injected: String = rules.iter().flat_map(|rule| [" -e inject=", *rule]).collect();
+    Some(format!(
+        "exec {} -D -f -qq -o /dev/null -P {} -e trace={}{injected} \"$@\"",
+        strace.display(),
+        path.display(),
+        calls.join(","),
+    ))
 }

@@ -1,15 +1,20 @@
 //! What goes wrong meanwhile: a file that shrinks, a reader that stalls, a restart, a crowd.
 
 use std::{
-    fs::{self, File},
-    path::PathBuf,
+    fs::{self, File, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
-use crate::harness::{Answer, Daemon, End, Stack, curl_command, program, stream_target, wait_until};
+use crate::harness::{
+    Answer, Daemon, End, FaultyDisk, Site, Stack, curl, curl_command, program, stream_target, wait_until,
+};
 
 /// How much may be on its way between Axon and a reader that has stopped: nginx's buffer and those of the
 /// kernel, which grow to some megabytes.
@@ -52,6 +57,120 @@ fn a_reader_notices_a_file_that_shrinks() {
         assert_eq!(seen["bytes"], answer.body.len());
     }
     stack.daemon.assert_alive(idle);
+}
+
+#[test]
+fn a_reader_notices_a_file_that_is_another_or_cannot_be_read() {
+    let site = Site::empty();
+    site.write("a.txt", "0123456789");
+    site.write("other.txt", "another...");
+    let stack = Stack::start(site, &[]);
+    let disk = FaultyDisk::mount(&stack.site, "disk");
+    let forbid = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o000)).expect("a mode");
+    let replace = |path: &Path| fs::rename(stack.site.path("other.txt"), path).expect("replaced");
+    let remove = |path: &Path| fs::remove_file(path).expect("removed");
+    let mut downloads = Vec::new();
+    for (what, change) in [("forbidden", &forbid as &dyn Fn(&Path)), ("replaced", &replace), ("removed", &remove)] {
+        // More than is on the way to a slow reader; behind it more files than stay open.
+        let large = File::create(stack.site.path(format!("{what}-large.bin"))).expect("a file");
+        large.set_len(3 * MAX_ON_THE_WAY).expect("a sparse file");
+        let mut names = vec![format!("{what}-large.bin")];
+        for index in 1..40 {
+            names.push(format!("{what}-{index}.txt"));
+            stack.site.write(&names[index], format!("content {index:02}"));
+        }
+        let body = stack.site.beside(what);
+        let mut command = curl_command();
+        command.args(["--limit-rate", "50m", "--output"]).arg(&body).arg(stack.nginx.url(&stream_target(&names)));
+        downloads.push((what, command.spawn().expect("curl runs")));
+        wait_until("the content arrives", || fs::metadata(&body).is_ok_and(|found| found.len() > 100_000));
+        change(&stack.site.path(format!("{what}-30.txt")));
+    }
+    let mut cuts = downloads.len();
+    for (what, mut child) in downloads {
+        assert_eq!(child.wait().expect("a child").code(), Some(18), "{what}: curl calls this a partial file");
+        let body = fs::read(stack.site.beside(what)).expect("a body");
+        assert!(body.len() as u64 > 3 * MAX_ON_THE_WAY, "{what}: what comes before it was sent");
+        let end = &body[body.len() - 20_000..];
+        assert!(!end.windows(10).any(|window| window == b"content 30"), "{what}");
+        assert!(!end.ends_with(b"--\r\n"), "{what}: it looks whole");
+    }
+    if disk.is_some() {
+        for names in [&["disk/broken-300000-x"][..], &["a.txt", "disk/broken-300000-x", "a.txt"]] {
+            let cut = curl(&[stack.nginx.url(&stream_target(names))]);
+            assert_eq!((cut.code, cut.answer.status), (18, 200), "{names:?}");
+            assert!(cut.answer.content_length() > cut.answer.body.len() as u64);
+            cuts += 1;
+        }
+    }
+    // One record for each, and the next request is as good as any.
+    let errors = || stack.daemon.records().iter().filter(|record| record["level"] == "ERROR").count();
+    wait_until("all are recorded", || errors() >= cuts);
+    let next = curl(&[stack.nginx.url(&stream_target(&["a.txt"]))]);
+    assert_eq!((next.code, next.answer.text()), (0, "0123456789"));
+    assert_eq!(errors(), cuts, "{}", stack.daemon.log());
+}
+
+#[test]
+fn killed_under_load_it_costs_what_was_under_way_and_nothing_else() {
+    const CLIENTS: usize = 6;
+    let mut stack = Stack::awkward();
+    let names = ["a.txt", "s131073.bin", "s65537.bin"];
+    let target = stream_target(&names);
+    let whole = stack.nginx.connect().get(&target);
+    let parts = |answer: &Answer| answer.parts().into_iter().map(|part| part.body).collect::<Vec<_>>();
+    let expected = parts(&whole);
+    // Before the kill (0) and after the restart (2) all answers are whole, in between none has to be.
+    let (phase, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let restart = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut served, mut cut, mut refused) = (0, 0, 0);
+                    let mut connection = stack.nginx.connect();
+                    while !done.load(Ordering::SeqCst) {
+                        let begun_in = phase.load(Ordering::SeqCst);
+                        let answer = connection.get(&target);
+                        let is_whole = answer.status == 200 && answer.body.len() as u64 == answer.content_length();
+                        match answer.status {
+                            200 if is_whole => {
+                                assert_eq!(parts(&answer), expected);
+                                served += 1;
+                            }
+                            200 => cut += 1,
+                            502 => refused += 1,
+                            status => panic!("{status}: {}", String::from_utf8_lossy(&answer.raw)),
+                        }
+                        let ended_in = phase.load(Ordering::SeqCst);
+                        assert!(is_whole || begun_in == 1 || begun_in != ended_in, "{} in {ended_in}", answer.status);
+                        if answer.end != End::Open {
+                            connection = stack.nginx.connect();
+                        }
+                    }
+                    (served, cut, refused)
+                })
+            })
+            .collect();
+        thread::sleep(Duration::from_millis(300));
+        phase.store(1, Ordering::SeqCst);
+        stack.daemon.signal("KILL");
+        let started = Instant::now();
+        // Its socket is still there, and nobody listens on it.
+        let restarted = Daemon::start(&stack.site, &[]);
+        let took = started.elapsed();
+        phase.store(2, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(300));
+        done.store(true, Ordering::SeqCst);
+        let counts: Vec<(u32, u32, u32)> = clients.into_iter().map(|c| c.join().expect("no panic")).collect();
+        println!("restarted in {took:?}; whole, cut, refused: {counts:?}");
+        assert!(counts.iter().all(|(served, ..)| *served > 0));
+        // One that was cut is one that was under way: at most one for each client.
+        assert!(counts.iter().all(|(_, cut, _)| *cut <= 1), "{counts:?}");
+        restarted
+    });
+    stack.daemon = restart;
+    let mut connection = stack.nginx.connect();
+    assert_eq!(parts(&connection.get(&target)), expected);
 }
 
 #[test]

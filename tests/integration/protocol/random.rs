@@ -138,7 +138,7 @@ fn ten_thousand_packets_at_random_change_nothing() {
     let idle = daemon.idle_descriptors();
     let threads = daemon.threads();
     let good = good_ones();
-    let send = |count: usize, round: u64| {
+    let provoke_with = |count: usize, round: u64| {
         thread::scope(|scope| {
             for sender in 0..SENDERS as u64 {
                 let (socket, good) = (daemon.socket(), &good);
@@ -154,9 +154,9 @@ fn ten_thousand_packets_at_random_change_nothing() {
             }
         });
     };
-    send(PACKETS / 5, 0);
+    provoke_with(PACKETS / 5, 0);
     let before = daemon.resident_kib();
-    send(PACKETS - PACKETS / 5, 1);
+    provoke_with(PACKETS - PACKETS / 5, 1);
     daemon.assert_alive(idle);
     let after = daemon.resident_kib();
     println!("{before} KiB after {} packets, {after} KiB after {PACKETS}", PACKETS / 5);
