@@ -44,12 +44,11 @@ pub enum NotRun {
 ///
 /// Cancel safety: dropping the future leaves a call that has begun to its thread; its result is lost.
 pub async fn run<T: Send + 'static>(disk: Disk, call: impl FnOnce() -> T + Send + 'static) -> Result<T, NotRun> {
-    let permit = match threads(disk).try_acquire() {
-        Ok(permit) => permit,
-        Err(_) => {
-            let permit = timeout_at(Instant::now() + PATIENCE, threads(disk).acquire()).await;
-            permit.map_err(|_| NotRun::Hangs)?.map_err(|_| NotRun::NoThread)?
-        }
+    let permit = if let Ok(permit) = threads(disk).try_acquire() {
+        permit
+    } else {
+        let permit = timeout_at(Instant::now() + PATIENCE, threads(disk).acquire()).await;
+        permit.map_err(|_| NotRun::Hangs)?.map_err(|_| NotRun::NoThread)?
     };
     start(permit, call)?.await.map_err(|_| NotRun::NoThread)
 }
