@@ -88,8 +88,8 @@ class Soak:
         self.daemon.start()
         self.stack.start_nginx()
         self.records.start()
-        idle = self.idle_before()
         wire_lens = {kind: self.verified_once(kind) for kind in PAYLOADS}
+        idle = self.idle_before()
         watch = Watch(self.daemon, family(self.stack.nginx.pid))
         for kind in PAYLOADS:
             self.loads[kind] = self.start_wrk(kind)
@@ -195,12 +195,13 @@ class Soak:
     # ---- Afterwards -------------------------------------------------------------------------------------
 
     def idle_before(self):
-        """What an Axon holds that has answered its first request: the least, as that one may not be quite over."""
-        seen = []
-        for _ in range(20):
-            seen.append((descriptors(self.daemon.pid), threads(self.daemon.pid)))
+        """What an Axon holds that has answered some requests: once it has been the same for a second, since the last
+        worker may still be starting and the last request may not be quite over."""
+        seen, deadline = [], time.monotonic() + IDLE_SECS
+        while len(seen) < 20 or (len(set(seen[-20:])) > 1 and time.monotonic() < deadline):
+            seen.append(descriptors(self.daemon.pid))
             time.sleep(0.05)
-        return dict(zip(("descriptors", "threads"), map(min, zip(*seen))))
+        return {"descriptors": seen[-1], "threads": threads(self.daemon.pid)}
 
     def judge_idle(self, idle):
         """Waits until it holds no more than before, then looks whether it is at rest."""
