@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 
 
 class Process:
@@ -88,6 +89,24 @@ def pss_kib(pids):
         except (OSError, TypeError):
             return None
     return total
+
+
+def descriptors(pid):
+    """How many it has open; None where it has ended."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return None
+
+
+def settled_descriptors(pid, most_secs=15):
+    """The same, once it has been the same for a second: a thread may still be starting, the last request not be quite
+    over. What it is after so many seconds, if that does not come."""
+    seen, deadline = [], time.monotonic() + most_secs
+    while len(seen) < 20 or (len(set(seen[-20:])) > 1 and time.monotonic() < deadline):
+        seen.append(descriptors(pid))
+        time.sleep(0.05)
+    return seen[-1]
 
 
 class MemorySampler(threading.Thread):

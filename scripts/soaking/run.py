@@ -8,7 +8,7 @@ import time
 import traceback
 
 from measuring import Failure, wrk
-from measuring.processes import cpu_secs, family
+from measuring.processes import cpu_secs, descriptors, family, settled_descriptors
 from measuring.site import PAYLOADS
 from measuring.stack import Stack, run_directory
 from measuring.verification import verify
@@ -19,7 +19,7 @@ from soaking.records import Records
 from soaking.rough import BadPackets, Cutter, DirectReader, NeverSender, Replacer, SlowSender
 from soaking.tally import CUT_ON_SOCKET, CUT_THROUGH_NGINX, Tally
 from soaking.verified import Reader, SlowReader, query_of
-from soaking.watch import Watch, descriptors, growth, steady, threads
+from soaking.watch import Watch, growth, steady, threads
 
 # How many of each run at once. All of it leaves a part of two CPUs idle, so that what is seen is Axon's and not that
 # of a machine with too much to do.
@@ -88,8 +88,8 @@ class Soak:
         self.daemon.start()
         self.stack.start_nginx()
         self.records.start()
-        idle = self.idle_before()
         wire_lens = {kind: self.verified_once(kind) for kind in PAYLOADS}
+        idle = {"descriptors": settled_descriptors(self.daemon.pid), "threads": threads(self.daemon.pid)}
         watch = Watch(self.daemon, family(self.stack.nginx.pid))
         for kind in PAYLOADS:
             self.loads[kind] = self.start_wrk(kind)
@@ -193,14 +193,6 @@ class Soak:
             self.held.pop().close()
 
     # ---- Afterwards -------------------------------------------------------------------------------------
-
-    def idle_before(self):
-        """What an Axon holds that has answered its first request: the least, as that one may not be quite over."""
-        seen = []
-        for _ in range(20):
-            seen.append((descriptors(self.daemon.pid), threads(self.daemon.pid)))
-            time.sleep(0.05)
-        return dict(zip(("descriptors", "threads"), map(min, zip(*seen))))
 
     def judge_idle(self, idle):
         """Waits until it holds no more than before, then looks whether it is at rest."""
