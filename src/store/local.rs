@@ -75,7 +75,11 @@ pub enum RootError {
     #[error("cannot open the root directory: {0}")]
     Open(io::Error),
     /// The kernel cannot confine opens.
-    #[error("this system cannot confine files to a directory: openat2 failed ({0}); Linux 5.6 or later is needed")]
+    // Under those settings systemd answers for the kernel that there is no such call.
+    #[error(
+        "this system cannot confine files to a directory: openat2 failed ({0}); Linux 5.6 or later is needed, and in a \
+         systemd unit neither DynamicUser= nor RestrictSUIDSGID="
+    )]
     NoConfinement(io::Error),
 }
 

@@ -11,6 +11,7 @@ use crate::{
 
 const SOCKET: &str = include_str!("../../../systemd/axon.socket");
 const SERVICE: &str = include_str!("../../../systemd/axon.service");
+const SYSUSERS: &str = include_str!("../../../systemd/sysusers.conf");
 const SETTINGS: &str = include_str!("../../../systemd/axon.env");
 
 /// The values that a unit gives a key.
@@ -44,6 +45,9 @@ fn the_units_fit_nginx_and_each_other() {
     // A directory of the service's would go with it, and the socket in it.
     assert_eq!(values(SERVICE, "RuntimeDirectory"), [""; 0]);
     assert_eq!(value(SERVICE, "Requires"), "axon.socket");
+    // With one of these systemd takes openat2 away.
+    assert_eq!((values(SERVICE, "DynamicUser"), values(SERVICE, "RestrictSUIDSGID")), (vec![], vec![]));
+    assert!(SYSUSERS.contains(&format!("u {} ", value(SERVICE, "User"))));
     // No address: the socket unit's is the only one.
     assert!(!value(SERVICE, "ExecStart").contains("--uwsgi") && !SERVICE.contains("AXON_UWSGI"));
 }
