@@ -1,6 +1,7 @@
 //! A running `axon serve`.
 
 use std::{
+    env,
     fs::{self, File, Permissions},
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _},
@@ -240,12 +241,13 @@ pub fn tests_run_as_root() -> bool {
     })
 }
 
-/// The binary under test, at a place where an unprivileged user can reach it.
+/// The binary under test, at a place where an unprivileged user can reach it. AXON_TEST_BINARY names another one than
+/// was built with the tests: that of a release, to measure it.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
-        let built = Path::new(env!("CARGO_BIN_EXE_axon"));
-        if tests_run_as_root() { reachable_copy(built) } else { built.to_owned() }
+        let built = env::var_os("AXON_TEST_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_axon").into(), PathBuf::from);
+        if tests_run_as_root() { reachable_copy(&built) } else { built }
     })
 }
 
