@@ -3,17 +3,17 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};
 
-use crate::store::MAX_HELD_DESCRIPTORS;
+use crate::{blocking, store::MAX_HELD_DESCRIPTORS};
 
 /// What a connection has open while one file is sent: its socket and the file.
 const PER_CONNECTION: u64 = 2;
 
-/// What it has open at most: of a large bundle the files that stay open, the one that is opened again, and one that is
-/// fetched ahead.
-const MAX_PER_CONNECTION: u64 = PER_CONNECTION + MAX_HELD_DESCRIPTORS as u64 + 1;
+/// What it has open at most: its socket, of a large bundle the files that stay open, and the one that is opened again.
+const MAX_PER_CONNECTION: u64 = PER_CONNECTION + MAX_HELD_DESCRIPTORS as u64;
 
-/// What a process needs besides its connections: log, root, listeners, runtimes.
-const SPARE: u64 = 64;
+/// What a process needs besides its connections: log, root, listeners, runtimes; and one for each thread that fetches
+/// ahead, which are half of those that may wait for a disk.
+const SPARE: u64 = 64 + blocking::MAX_THREADS as u64 / 2;
 
 /// Raises the soft limit of open descriptors to the hard one, and gives it; None is no limit.
 ///

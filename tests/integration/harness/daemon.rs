@@ -255,7 +255,7 @@ pub fn binary() -> &'static Path {
 fn reachable_copy(built: &Path) -> PathBuf {
     let facts = fs::metadata(built).expect("the binary is built");
     let name = format!("axon-test-binary-{}-{:09}-{}", facts.mtime(), facts.mtime_nsec(), facts.len());
-    let copy = std::env::temp_dir().join(name);
+    let copy = env::temp_dir().join(name);
     if !copy.exists() {
         let unfinished = PathBuf::from(format!("{}.{}", copy.display(), std::process::id()));
         // Not copied by this process: another thread that starts a program at that moment would hand on the

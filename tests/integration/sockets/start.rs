@@ -159,12 +159,12 @@ fn few_descriptors_are_told_at_the_start() {
     let record = daemon.recorded("of the limit", |record| record["level"] == "WARN");
     assert_eq!(record["limit"], 200, "{record}");
     assert!(record["message"].as_str().is_some_and(|text| text.contains("--max-connections")), "{record}");
-    assert_eq!(record["enough"], 8192 * 18 + 64, "{record}");
+    assert_eq!(record["enough"], 8192 * 17 + 128, "{record}");
     daemon.assert_alive(idle);
     drop(daemon);
 
     // A connection and a file each, up to a connection, sixteen files and one that is opened again each.
-    for (limit, level) in [(263, Some("WARN")), (264, Some("INFO")), (1863, Some("INFO")), (1864, None)] {
+    for (limit, level) in [(327, Some("WARN")), (328, Some("INFO")), (1827, Some("INFO")), (1828, None)] {
         let shell = format!("ulimit -n {limit}; exec \"$@\"");
         let arguments = &["--max-connections", "100"];
         let site = Site::empty();
@@ -174,7 +174,7 @@ fn few_descriptors_are_told_at_the_start() {
         let told: Vec<_> = daemon.records().into_iter().filter(|record| record["limit"] == limit).collect();
         assert_eq!(told.first().and_then(|record| record["level"].as_str()), level, "{limit}: {told:?}");
         if level == Some("INFO") {
-            assert_eq!(told[0]["large_bundles"], (limit - 64) / 18, "{told:?}");
+            assert_eq!(told[0]["large_bundles"], (limit - 128) / 17, "{told:?}");
         }
     }
 

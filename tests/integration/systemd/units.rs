@@ -62,9 +62,9 @@ fn the_units_fit_the_defaults() {
     let read_timeout = NGINX_CONF.lines().find_map(|line| line.trim().strip_prefix("uwsgi_read_timeout "));
     let read_timeout = read_timeout.and_then(|value| value.strip_suffix("s;")?.parse().ok()).expect("seconds");
     assert!(Duration::from_secs(read_timeout) > secs("TimeoutStopSec"), "{read_timeout}");
-    // Each connection has its socket and at most 16 files; 64 are to spare.
+    // Each connection has its socket and at most 16 files; 128 are to spare.
     let descriptors: usize = value(SERVICE, "LimitNOFILE").parse().expect("a number");
-    assert_eq!(descriptors, defaults.max_connections * (1 + 16) + 64);
+    assert_eq!(descriptors, defaults.max_connections * (1 + 16) + 128);
 }
 
 #[test]
