@@ -48,6 +48,11 @@ impl Handler {
             None => alone(parts.remove(0)),
             Some(shape) => bundle::bundle(parts, shape, &fingerprint),
         };
+        if representation.body.len() > Body::MAX_LEN {
+            let max = Body::MAX_LEN;
+            let detail = format!("together they have more than {max} bytes; ask for them in several requests");
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
         if tolerant {
             representation = representation.with_header(AXON_FAILED, failures.len().into());
         }
