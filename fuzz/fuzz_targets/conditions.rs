@@ -2,12 +2,11 @@
 
 #![no_main]
 
-mod answer;
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arbitrary::Arbitrary;
 use axon::message::{Decision, Request, Response, Validators, decide};
+use axon_fuzz::answer;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use libfuzzer_sys::fuzz_target;
 

@@ -2,12 +2,12 @@
 
 #![no_main]
 
-mod wanted;
-
 use axon::{
+    bundle::Shape,
     handler::{HandlerOptions, OnMissing, Selection, Wanted},
     message::{Problem, Request, Response},
 };
+use axon_fuzz::wanted;
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 use libfuzzer_sys::fuzz_target;
@@ -48,7 +48,7 @@ fn is_what_the_json_says(selection: &Selection, body: &[u8], options: &HandlerOp
     let object = tree.as_object().expect("an object");
     assert!(object.keys().all(|key| matches!(&key[..], "files" | "format" | "missing")), "{tree}");
     let text = |key| object.get(key).and_then(Value::as_str);
-    assert_eq!(selection.format.map(|shape| shape.subtype()), text("format"));
+    assert_eq!(selection.format.map(Shape::subtype), text("format"));
     assert_eq!(selection.on_missing == OnMissing::Part, text("missing") == Some("part"));
     let entries = object["files"].as_array().expect("a list");
     assert_eq!(entries.len(), selection.files.len());

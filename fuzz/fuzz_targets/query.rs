@@ -2,11 +2,10 @@
 
 #![no_main]
 
-mod wanted;
-
 use std::fmt::Write as _;
 
 use axon::handler::{HandlerOptions, OnMissing, Selection};
+use axon_fuzz::wanted;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use libfuzzer_sys::fuzz_target;

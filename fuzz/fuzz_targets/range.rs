@@ -2,8 +2,6 @@
 
 #![no_main]
 
-mod answer;
-
 use std::{ops::Range, os::fd::OwnedFd, sync::Arc};
 
 use arbitrary::Arbitrary;
@@ -11,6 +9,7 @@ use axon::{
     body::{Body, Content, ContentError, Segment, Wait},
     message::{Decision, MAX_RANGES, Request, Response, Validators, decide},
 };
+use axon_fuzz::answer;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use libfuzzer_sys::fuzz_target;
@@ -229,11 +228,12 @@ impl Content for Unread {
 
 fn has_the_right_places(field: &HeaderValue, len: u64) {
     /// What stands before the file, as the head of a part does.
-    const BEFORE: u64 = 100;
+    const HEAD: &[u8] = &[b'x'; 100];
+    const BEFORE: u64 = HEAD.len() as u64;
 
     // With it the body is as long as the kernel could say.
     let file_len = len.saturating_sub(BEFORE);
-    let mut body = Body::from(Bytes::from_static(&[b'x'; BEFORE as usize]));
+    let mut body = Body::from(Bytes::from_static(HEAD));
     body.push_file(Arc::new(Unread), file_len);
     let len = body.len();
     let response = answer::represent(body, None).respond(&request(field));

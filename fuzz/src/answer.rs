@@ -10,18 +10,19 @@ use axon::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 
-pub(crate) fn etag() -> &'static ETag {
+/// The tag of every representation here.
+pub fn etag() -> &'static ETag {
     static ETAG: OnceLock<ETag> = OnceLock::new();
     ETAG.get_or_init(|| ETag::of(&FingerprintKey::new([7; FingerprintKey::LEN]).token("fuzz", b"")))
 }
 
 /// Bytes that depend on their place.
-pub(crate) fn content(len: usize) -> Bytes {
-    (0..len).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
+pub fn content(len: usize) -> Bytes {
+    (0..len).map(|at| at.wrapping_mul(0x9e37_79b9).to_le_bytes()[3]).collect()
 }
 
 /// A representation whose body has several segments, as that of a bundle.
-pub(crate) fn representation(content: &Bytes, last_modified: Option<SystemTime>) -> Representation {
+pub fn representation(content: &Bytes, last_modified: Option<SystemTime>) -> Representation {
     /// Some ranges begin and end within a segment, some span several.
     const SEGMENT_LEN: usize = 300;
 
@@ -32,7 +33,8 @@ pub(crate) fn representation(content: &Bytes, last_modified: Option<SystemTime>)
     represent(body, last_modified)
 }
 
-pub(crate) fn represent(body: Body, last_modified: Option<SystemTime>) -> Representation {
+/// A representation with that body.
+pub fn represent(body: Body, last_modified: Option<SystemTime>) -> Representation {
     Representation {
         body,
         media_type: HeaderValue::from_static("text/plain"),
@@ -46,7 +48,7 @@ pub(crate) fn represent(body: Body, last_modified: Option<SystemTime>) -> Repres
 }
 
 /// The bytes of an answer that is in memory.
-pub(crate) fn bytes(body: &Body) -> Vec<u8> {
+pub fn bytes(body: &Body) -> Vec<u8> {
     let mut all = Vec::new();
     for segment in body.segments() {
         let Segment::Bytes(bytes) = segment else { panic!("there is no file in it") };
@@ -58,7 +60,7 @@ pub(crate) fn bytes(body: &Body) -> Vec<u8> {
 }
 
 /// The head on the wire says what is meant, once, and nothing else.
-pub(crate) fn check_head(response: &Response) {
+pub fn check_head(response: &Response) {
     let head = wire::encode_head(response);
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let mut read = httparse::Response::new(&mut fields);

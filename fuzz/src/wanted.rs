@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/site");
 
 /// A key is a relative name in its shortest form, and the right one; whatever it is, it opens nothing outside the root.
-pub(crate) fn check(wanted: &Wanted, options: &HandlerOptions) {
+pub fn check(wanted: &Wanted, options: &HandlerOptions) {
     let expected = expected(&wanted.name, options.dotfiles);
     match &wanted.key {
         Ok(key) => {
@@ -62,15 +62,26 @@ fn components(key: &Key) -> impl Iterator<Item = &[u8]> {
     key.as_bytes().split(|&b| b == b'/')
 }
 
-fn opens_nothing_outside(key: &Key) {
-    static STORE: OnceLock<(Store, Runtime, HashSet<(u64, u64)>)> = OnceLock::new();
-    let (store, runtime, inside) = STORE.get_or_init(|| {
+struct Site {
+    store: Store,
+    runtime: Runtime,
+    /// Device and inode of every file in the root.
+    inside: HashSet<(u64, u64)>,
+}
+
+impl Site {
+    fn open() -> Self {
         let mut inside = HashSet::new();
         collect_files(Path::new(ROOT), &mut inside);
         assert!(inside.len() >= 10, "{ROOT} is not whole");
         let runtime = Builder::new_current_thread().build().expect("a runtime");
-        (Store::open(Path::new(ROOT)).expect("the root"), runtime, inside)
-    });
+        Self { store: Store::open(Path::new(ROOT)).expect("the root"), runtime, inside }
+    }
+}
+
+fn opens_nothing_outside(key: &Key) {
+    static SITE: OnceLock<Site> = OnceLock::new();
+    let Site { store, runtime, inside } = SITE.get_or_init(Site::open);
     let opened = runtime.block_on(store.open_all(std::slice::from_ref(key))).remove(0);
     match opened {
         Ok(entry) => {
