@@ -142,10 +142,16 @@ pub struct FileRange {
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     segments: VecDeque<Segment>,
-    len: u64, // the sum of the segments' lengths, always
+    len: u64, // the sum of the segments' lengths, always; but see `MAX_LEN`
 }
 
 impl Body {
+    /// The longest body that may be sent, in bytes: nginx and the kernel count in 64 bits with a sign.
+    ///
+    /// Sparse files make it easy to come by more. A sum beyond 64 bits stays at `u64::MAX`, so that it can never pass
+    /// for a short one.
+    pub const MAX_LEN: u64 = i64::MAX.cast_unsigned();
+
     /// A body of no bytes.
     pub fn empty() -> Self {
         Self::default()
@@ -184,7 +190,7 @@ impl Body {
     /// Adds bytes at the start: the head of an answer goes out in one piece with what follows.
     pub fn push_front(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
-            self.len += bytes.len() as u64;
+            self.len = self.len.saturating_add(bytes.len() as u64);
             self.segments.push_front(Segment::Bytes(bytes));
         }
     }
@@ -196,7 +202,7 @@ impl Body {
 
     /// Adds all of another body at the end.
     pub fn append(&mut self, other: Self) {
-        self.len += other.len;
+        self.len = self.len.saturating_add(other.len);
         self.segments.extend(other.segments);
     }
 
@@ -212,7 +218,7 @@ impl Body {
             if start < end {
                 slice.push(segment.slice(start, end));
             }
-            position += len;
+            position = position.saturating_add(len);
             if position >= range.end {
                 break;
             }
@@ -248,7 +254,7 @@ impl Body {
     fn push(&mut self, segment: Segment) {
         let len = segment.len();
         if len > 0 {
-            self.len += len;
+            self.len = self.len.saturating_add(len);
             self.segments.push_back(segment);
         }
     }
@@ -318,6 +324,19 @@ mod tests {
         }
         assert_eq!(all.len() as u64, body.len());
         all
+    }
+
+    #[test]
+    fn a_sum_beyond_64_bits_is_no_short_one() {
+        let mut body = Body::from(Bytes::from_static(b"head"));
+        for _ in 0..3 {
+            body.push_file(Arc::new(Unread), Body::MAX_LEN);
+        }
+        assert_eq!(body.len(), u64::MAX);
+        body.append(body.clone());
+        body.push_front(Bytes::from_static(b"more"));
+        assert_eq!(body.len(), u64::MAX);
+        assert_eq!(body.slice(0..6).len(), 6);
     }
 
     fn shape() -> impl Strategy<Value = Vec<(bool, u16)>> {

@@ -283,7 +283,10 @@ impl Reader {
     fn read_boundary<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, ReadError> {
         let whole = self.take_line(input, MAX_BOUNDARY_LEN + 2, Fault::Boundary(BoundaryError::TooLong))?;
         if whole {
-            let boundary = Boundary::parse(self.line.trim_ascii_end()).map_err(|error| self.fault(error.into()))?;
+            let line = self.line.strip_suffix(b"\r\n").unwrap_or(&self.line);
+            // Padding as behind every other boundary, and no other space.
+            let len = line.iter().rposition(|b| !matches!(b, b' ' | b'\t')).map_or(0, |at| at + 1);
+            let boundary = Boundary::parse(&line[..len]).map_err(|error| self.fault(error.into()))?;
             if !boundary.as_bytes().iter().any(u8::is_ascii_alphanumeric) {
                 return Err(self.fault(Fault::NoDelimiter));
             }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 
 pub use key::CurrentKey;
+pub use selection::{FileFailure, OnMissing, Selection, Wanted};
 
 use crate::{
     message::{FingerprintKey, Problem, Request, Response, Service},

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Method, StatusCode};
 
 use crate::{
     bundle::Shape,
-    message::{FileProblem, Problem},
+    handler::list,
+    message::{FileProblem, Problem, Request},
     store::{Key, KeyError},
     wire::decode_form,
 };
@@ -17,36 +18,36 @@ use super::HandlerOptions;
 /// The longest parameter name in bytes. It comes back in answers and log records, so it has a bound.
 const MAX_PARAMETER_LEN: usize = 100;
 
-/// What a request asks for.
-#[derive(Debug)]
-pub(super) struct Selection {
+/// What a request asks for, before anything is opened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Selection {
     /// The files, in their order.
-    pub(super) files: Vec<Wanted>,
+    pub files: Vec<Wanted>,
     /// The form that was named; None leaves it to Accept and to the number of files.
-    pub(super) format: Option<Shape>,
+    pub format: Option<Shape>,
     /// What becomes of a file that cannot be served.
-    pub(super) on_missing: OnMissing,
+    pub on_missing: OnMissing,
 }
 
 /// One file of a request.
-#[derive(Debug)]
-pub(super) struct Wanted {
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Wanted {
     /// What named it: a query key, or the place in a list.
-    pub(super) parameter: Bytes,
+    pub parameter: Bytes,
     /// Its name, as it was sent.
-    pub(super) name: Bytes,
+    pub name: Bytes,
     /// The name to save it under, if it has one of its own.
-    pub(super) filename: Option<Bytes>,
+    pub filename: Option<Bytes>,
     /// Where it is; or what the client is told of why it cannot be served.
-    pub(super) key: Result<Key, FileFailure>,
+    pub key: Result<Key, FileFailure>,
 }
 
 /// A file's own status, and what is wrong with it.
-pub(super) type FileFailure = (StatusCode, &'static str);
+pub type FileFailure = (StatusCode, &'static str);
 
 /// What becomes of a file that cannot be served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum OnMissing {
+pub enum OnMissing {
     /// The whole request fails.
     #[default]
     Fail,
@@ -68,6 +69,21 @@ impl Wanted {
 }
 
 impl Selection {
+    /// Reads a request: a POST by the JSON in its body, any other by its query.
+    ///
+    /// A function of the request and the options. A file whose name cannot be one is still among the files, with the
+    /// reason in the place of its key.
+    ///
+    /// # Errors
+    /// What the client is told where there is no list: 400, 406 for a format that does not exist, and for a POST 413
+    /// and 415.
+    pub fn from_request(request: &Request, options: &HandlerOptions) -> Result<Self, Problem> {
+        match request.method {
+            Method::POST => list::from_request(request, options),
+            _ => from_query(&request.query, options),
+        }
+    }
+
     /// Adds a file, as long as there are not too many.
     pub(super) fn push(&mut self, wanted: Wanted, options: &HandlerOptions) -> Result<(), Problem> {
         if self.files.len() == options.max_files {
@@ -107,7 +123,7 @@ pub(super) fn parse_format(text: &[u8]) -> Result<Shape, Problem> {
 }
 
 /// Reads a query: the files in its order.
-pub(super) fn from_query(query: &Bytes, options: &HandlerOptions) -> Result<Selection, Problem> {
+fn from_query(query: &Bytes, options: &HandlerOptions) -> Result<Selection, Problem> {
     let mut selection = Selection { files: Vec::with_capacity(2), format: None, on_missing: OnMissing::Fail };
     let mut on_missing = None;
     for pair in decode_form(query) {

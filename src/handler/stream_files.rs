@@ -3,16 +3,13 @@
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use tracing::error;
 
 use crate::{
     body::Body,
     bundle::{self, Part, Shape},
-    handler::{
-        list,
-        selection::{self, FileFailure, OnMissing, Selection, Wanted},
-    },
+    handler::selection::{self, FileFailure, OnMissing, Selection, Wanted},
     message::{self, FileProblem, FingerprintKey, Offer, Problem, Representation, Request, Response, Stamp},
     store::{Entry, OpenError, media_type},
 };
@@ -33,11 +30,7 @@ impl Handler {
     /// Decides everything before the first byte: every file is open and measured, or the whole request
     /// fails and names every file that is to blame.
     async fn plan(&self, request: &Request) -> Result<Representation, Problem> {
-        let selection = match request.method {
-            Method::POST => list::from_request(request, &self.options)?,
-            _ => selection::from_query(&request.query, &self.options)?,
-        };
-        let Selection { files, format, on_missing } = selection;
+        let Selection { files, format, on_missing } = Selection::from_request(request, &self.options)?;
         // One for the whole answer, whatever becomes of it meanwhile.
         let fingerprint = self.key.get();
         let opened = self.open(request, files, &fingerprint).await;
@@ -55,6 +48,11 @@ impl Handler {
             None => alone(parts.remove(0)),
             Some(shape) => bundle::bundle(parts, shape, &fingerprint),
         };
+        if representation.body.len() > Body::MAX_LEN {
+            let max = Body::MAX_LEN;
+            let detail = format!("together they have more than {max} bytes; ask for them in several requests");
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
         if tolerant {
             representation = representation.with_header(AXON_FAILED, failures.len().into());
         }

@@ -141,13 +141,15 @@ fn add_header(headers: &mut HeaderMap, name: &[u8], value: Bytes) -> Result<(), 
         b"HOST" => header::HOST,
         b"USER_AGENT" => header::USER_AGENT,
         b"ACCEPT" => header::ACCEPT,
-        // nginx sends these as variables of their own as well, and only those count.
-        b"CONTENT_LENGTH" | b"CONTENT_TYPE" => return Ok(()),
         _ => {
             let dashed: Vec<u8> = name.iter().map(|&b| if b == b'_' { b'-' } else { b }).collect();
             HeaderName::from_bytes(&dashed).map_err(|_| bad())?
         }
     };
+    // nginx sends these as variables of their own as well, and only those count, however the others are spelt.
+    if name == header::CONTENT_LENGTH || name == header::CONTENT_TYPE {
+        return Ok(());
+    }
     let value = HeaderValue::from_maybe_shared(value).map_err(|_| bad())?;
     match headers.entry(name) {
         header::Entry::Vacant(entry) => {
@@ -204,6 +206,15 @@ mod tests {
         let request = read(&[("HTTP_CONTENT_LENGTH", "7"), ("HTTP_TRANSFER_ENCODING", "chunked")]).expect("a request");
         assert_eq!(request.content_length, 0);
         assert_eq!(request.header(header::CONTENT_LENGTH), None);
+        // Names do not depend on case, nor on which of the two dashes is sent.
+        for name in ["HTTP_CONTENT_LENGTH", "HTTP_CONTENT_lENGTH", "HTTP_content-length"] {
+            let request = read(&[(name, "7")]).expect("a request");
+            assert_eq!((request.content_length, request.header(header::CONTENT_LENGTH)), (0, None), "{name}");
+        }
+        for name in ["HTTP_CONTENT_TYPE", "HTTP_Content_Type", "HTTP_CONTENT-TYPE"] {
+            let request = read(&[(name, "text/html"), ("CONTENT_TYPE", "text/plain")]).expect("a request");
+            assert_eq!(request.header(header::CONTENT_TYPE), Some(&b"text/plain"[..]), "{name}");
+        }
     }
 
     #[test]

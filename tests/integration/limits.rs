@@ -11,12 +11,14 @@
 //! | all others | here |
 
 use std::{
+    fs::File,
     io::Write as _,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use crate::harness::{
-    Answer, Daemon, End, Packet, STREAM, Site, connect, exchange_in_pieces, read_answer, run_axon, stderr,
+    Answer, Daemon, End, Packet, STREAM, Site, connect, exchange_in_pieces, leave_out, read_answer, run_axon, stderr,
     stream_target,
 };
 
@@ -214,4 +216,46 @@ fn options_have_bounds() {
             assert!(stderr(&output).contains(option), "{}", stderr(&output));
         }
     }
+}
+
+#[test]
+fn files_have_a_longest_sum() {
+    /// nginx and the kernel count in 64 bits with a sign.
+    const MAX_LEN: u64 = i64::MAX.cast_unsigned();
+
+    // A tmpfs holds sparse files of every length; most other file systems end sooner.
+    let memory = Path::new("/dev/shm");
+    if !memory.is_dir() {
+        return leave_out("there is no /dev/shm for files of 8 EiB");
+    }
+    let site = Site::empty_in(memory);
+    let sparse = |name, len| {
+        File::create(site.path(name)).and_then(|file| file.set_len(len)).expect("a sparse file");
+    };
+    let mut daemon = Daemon::start(&site, &[]);
+    let idle = daemon.idle_descriptors();
+    let length = |target: String| {
+        let answer = daemon.send(&Packet::new("HEAD", target));
+        (answer.status, answer.content_length())
+    };
+    sparse("max.bin", MAX_LEN);
+    assert_eq!(length(stream_target(&["max.bin"])), (200, MAX_LEN));
+    // As many digits as there can be, so that the heads are as long.
+    sparse("a.bin", MAX_LEN - 1000);
+    let bundle = format!("{}&format=mixed", stream_target(&["a.bin"]));
+    let (status, len) = length(bundle.clone());
+    assert_eq!(status, 200);
+    let fitting = MAX_LEN - (len - (MAX_LEN - 1000));
+    sparse("a.bin", fitting);
+    assert_eq!(length(bundle.clone()), (200, MAX_LEN));
+    sparse("a.bin", fitting + 1);
+    // By HEAD first: were it served, it would never end.
+    assert_eq!(length(bundle.clone()).0, 400);
+    let problem = daemon.get(bundle);
+    assert!(problem.problem(400).contains("more than 9223372036854775807 bytes"), "{}", problem.text());
+    // Of a sum beyond 64 bits only a little would be left.
+    for count in [2, 3, 4, 1000] {
+        assert_eq!(length(stream_target(&vec!["max.bin"; count])).0, 400, "{count}");
+    }
+    daemon.assert_alive(idle);
 }

@@ -149,6 +149,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ("-----\r\n", 7, Fault::NoDelimiter),
         ("--\r\n", 4, Fault::Boundary(BoundaryError::Empty)),
         ("--x@y\r\n", 7, Fault::Boundary(BoundaryError::Forbidden)),
+        ("--x\r\r\n", 6, Fault::Boundary(BoundaryError::Forbidden)),
+        ("--x\u{c}\r\n", 6, Fault::Boundary(BoundaryError::Forbidden)),
         ("--x\n", 4, Fault::LineBreak),
         ("--x\r\na: b\n\r\n", 10, Fault::LineBreak),
         ("--x\r\na\r\n\r\n", 10, Fault::Head(PartHeadError::Syntax(httparse::Error::HeaderName))),

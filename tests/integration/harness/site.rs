@@ -31,7 +31,12 @@ pub struct Site {
 impl Site {
     /// An empty root.
     pub fn empty() -> Self {
-        let dir = tempfile::Builder::new().prefix("axon-test-").tempdir().expect("a directory");
+        Self::empty_in(&std::env::temp_dir())
+    }
+
+    /// An empty root in a directory of another file system.
+    pub fn empty_in(parent: &Path) -> Self {
+        let dir = tempfile::Builder::new().prefix("axon-test-").tempdir_in(parent).expect("a directory");
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("a mode");
         fs::create_dir(dir.path().join("root")).expect("a directory");
         let site = Self { dir };
