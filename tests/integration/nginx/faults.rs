@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, Permissions},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
@@ -204,6 +204,31 @@ fn a_reader_that_stalls_holds_axon_back_and_fills_no_disk() {
     assert_eq!((&seen["status"], &seen["complete"]), (&200.into(), &"".into()));
     assert!(seen["bytes"].as_u64() <= Some(sent), "{seen}");
     stack.daemon.assert_alive(idle);
+}
+
+#[test]
+fn a_slow_download_that_stops_for_a_while_arrives_whole() {
+    // With AXON_TEST_LONG=1 what users of others lost: 2 GiB, of which nginx would put the first on the disk, and a
+    // stop longer than a backend's usual patience. Six minutes: `cargo test`, nextest ends a test after three.
+    let is_long = std::env::var_os("AXON_TEST_LONG").is_some();
+    let (len, stop) = if is_long { (1 << 31, 90) } else { (24 << 20, 2) };
+    let stack = Stack::awkward();
+    let mut command = curl_command();
+    command.args(["--max-time", "900", "--limit-rate", "8m", "--output", "/dev/null"]);
+    command.args(["--write-out", "%{http_code} %{size_download}", "--range", &format!("0-{}", len - 1)]);
+    command.arg(stack.nginx.url(&stream_target(&["big.bin"]))).stdout(Stdio::piped());
+    let child = command.spawn().expect("curl runs");
+    let tell = |signal: &str| {
+        let told = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(told.is_ok_and(|status| status.success()), "cannot send {signal}");
+    };
+    thread::sleep(Duration::from_secs(1));
+    tell("-STOP");
+    thread::sleep(Duration::from_secs(stop));
+    tell("-CONT");
+    let output = child.wait_with_output().expect("curl ends");
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), format!("206 {len}").as_bytes()));
+    assert_eq!(stack.nginx.traces_of_temporary_files(), Vec::<PathBuf>::new());
 }
 
 #[test]
