@@ -102,8 +102,9 @@ impl Notifier {
             biased;
             () = self.drain.cancelled() => {}
             () = self.vitals.accepting() => {
-                self.tell(vec![Message::Ready, self.status()]).await;
+                // Before it is told: who has heard it may ask for a reload at once, and waits to hear of that.
                 self.ready.set(true);
+                self.tell(vec![Message::Ready, self.status()]).await;
             }
         }
         tokio::join!(self.keep_alive(), self.report());
