@@ -211,7 +211,7 @@ fn a_slow_download_that_stops_for_a_while_arrives_whole() {
     // With AXON_TEST_LONG=1 what users of others lost: 2 GiB, of which nginx would put the first on the disk, and a
     // stop longer than a backend's usual patience. Six minutes: `cargo test`, nextest ends a test after three.
     let is_long = std::env::var_os("AXON_TEST_LONG").is_some();
-    let (len, stop) = if is_long { (1 << 31, 90) } else { (24 << 20, 2) };
+    let (len, stop) = if is_long { (1_u64 << 31, 90) } else { (24 << 20, 2) };
     let stack = Stack::awkward();
     let mut command = curl_command();
     command.args(["--max-time", "900", "--limit-rate", "8m", "--output", "/dev/null"]);
