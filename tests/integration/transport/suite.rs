@@ -1,6 +1,11 @@
 //! What every connection promises, whatever the socket does.
 
-use std::{fs::File, future::ready, os::unix::net::UnixStream};
+use std::{
+    fs::File,
+    future::ready,
+    os::{fd::AsRawFd as _, unix::net::UnixStream},
+    process::Command,
+};
 
 use axon::{
     message::Service,
@@ -13,7 +18,7 @@ use super::{
     trickle::{Manners, Trickle},
     *,
 };
-use crate::harness::noise;
+use crate::harness::{noise, program};
 
 /// Every way in which file content can leave.
 fn send_paths() -> Vec<(&'static str, TransportOptions, Manners)> {
@@ -120,22 +125,26 @@ async fn cold_files_arrive_whole() {
 async fn files_behind_one_that_had_to_be_read_are_fetched_meanwhile() {
     let content = noise(100_000);
     let files: Vec<_> = (0..4).map(|_| OpenFile::holding(&content)).collect();
-    let is_cached = |file: &OpenFile| {
-        let mut byte = [0];
-        let buffer = std::io::IoSliceMut::new(&mut byte);
-        rustix::io::preadv2(&file.descriptor, &mut [buffer], 50_000, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
+    // Not by RWF_NOWAIT: a read that does not wait starts one that nobody waits for.
+    let cached_len = |file: &OpenFile| {
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.descriptor.as_raw_fd());
+        let mut fincore = Command::new(program("fincore", "util-linux-extra"));
+        let output =
+            fincore.args(["--bytes", "--noheadings", "--output", "RES", &path]).output().expect("fincore runs");
+        let cached = String::from_utf8_lossy(&output.stdout);
+        cached.trim().parse::<u64>().unwrap_or_else(|_| panic!("{output:?}"))
     };
     let mut body = Body::empty();
     for file in &files {
         rustix::fs::fadvise(&file.descriptor, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
-        assert!(!is_cached(file), "TMPDIR must be on a disk, not in memory: nothing there is ever read from one");
+        assert_eq!(cached_len(file), 0, "TMPDIR must be on a disk, not in memory: nothing there is ever read from one");
         body.push_file(file.clone(), 100_000);
     }
     // The reader takes a little of the first file and no more.
     let socket = Trickle::new(Vec::new(), Manners { full_after: 1000, ..Manners::default() });
     let options = TransportOptions { stall_timeout: Duration::from_secs(60), ..TransportOptions::default() };
     let fetched = async {
-        while !files.iter().all(|file| is_cached(file)) {
+        while !files.iter().all(|file| cached_len(file) >= 100_000) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
