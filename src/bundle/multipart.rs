@@ -154,25 +154,20 @@ fn assemble(parts: Vec<Part>, heads: &[u8], ends: &[usize], boundary: &str) -> B
     let delimiter_len = boundary.len() + 6;
     let mut lines = BytesMut::with_capacity(heads.len() + (parts.len() + 1) * delimiter_len);
     let mut start = 0;
-    for &end in ends {
-        lines.put_slice(if start == 0 { b"--" } else { b"\r\n--" });
+    for (part, &end) in parts.into_iter().zip(ends) {
+        let first = start == 0;
+        lines.put_slice(if first { b"--" } else { b"\r\n--" });
         lines.put_slice(boundary.as_bytes());
         lines.put_slice(b"\r\n");
         lines.put_slice(&heads[start..end]);
         start = end;
+        body.push_bytes(lines.split().freeze());
+        body.append(part.representation.body);
     }
     lines.put_slice(b"\r\n--");
     lines.put_slice(boundary.as_bytes());
     lines.put_slice(b"--\r\n");
-    let mut lines = lines.freeze();
-    start = 0;
-    for (part, &end) in parts.into_iter().zip(ends) {
-        let first = if start == 0 { 2 } else { 0 };
-        body.push_bytes(lines.split_to(end - start + delimiter_len - first));
-        start = end;
-        body.append(part.representation.body);
-    }
-    body.push_bytes(lines);
+    body.push_bytes(lines.freeze());
     body
 }
 

@@ -111,26 +111,14 @@ pub fn asks_for_head(block: &[u8]) -> bool {
 
 /// A name that is there twice.
 fn repeated<'a>(names: &mut [&'a [u8]]) -> Option<&'a [u8]> {
-    /// Up to here, looking back costs less than sorting: most names have a mark of their own.
+    /// Up to here, comparing each with each costs less than sorting: most differ in length.
     const FEW: usize = 32;
 
     if names.len() <= FEW {
-        let mut marks = 0_u64;
-        return names.iter().enumerate().find_map(|(index, name)| {
-            let mark = mark(name);
-            let seen = marks & mark != 0;
-            marks |= mark;
-            (seen && names[..index].contains(name)).then_some(*name)
-        });
+        return names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)).map(|(_, name)| *name);
     }
     names.sort_unstable();
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
-}
-
-/// One bit of 64: equal names have the same, most others have another.
-fn mark(name: &[u8]) -> u64 {
-    let ends = [name.first(), name.last()].into_iter().flatten();
-    1 << (ends.fold(name.len(), |sum, &byte| sum * 7 + usize::from(byte)) % 64)
 }
 
 /// Adds a header field by its variable's name, without the prefix.
