@@ -93,8 +93,17 @@ def pss_kib(pids):
 
 def descriptors(pid):
     """How many it has open; None where it has ended."""
+    return entries(pid, "fd")
+
+
+def threads(pid):
+    """How many it has; None where it has ended."""
+    return entries(pid, "task")
+
+
+def entries(pid, directory):
     try:
-        return len(os.listdir(f"/proc/{pid}/fd"))
+        return len(os.listdir(f"/proc/{pid}/{directory}"))
     except OSError:
         return None
 

@@ -8,7 +8,7 @@ import time
 import traceback
 
 from measuring import Failure, wrk
-from measuring.processes import cpu_secs, descriptors, family, settled_descriptors
+from measuring.processes import cpu_secs, descriptors, family, settled_descriptors, threads
 from measuring.site import PAYLOADS
 from measuring.stack import Stack, run_directory
 from measuring.verification import verify
@@ -19,7 +19,7 @@ from soaking.records import Records
 from soaking.rough import BadPackets, Cutter, DirectReader, NeverSender, Replacer, SlowSender
 from soaking.tally import CUT_ON_SOCKET, CUT_THROUGH_NGINX, Tally
 from soaking.verified import Reader, SlowReader, query_of
-from soaking.watch import Watch, growth, steady, threads
+from soaking.watch import Watch, growth, steady
 
 # How many of each run at once. All of it leaves a part of two CPUs idle, so that what is seen is Axon's and not that
 # of a machine with too much to do.

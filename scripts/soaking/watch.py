@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from measuring.processes import cpu_secs, descriptors, pss_kib
+from measuring.processes import cpu_secs, descriptors, pss_kib, threads
 
 # The first part of a life in which memory may still grow: buffers, threads and pages of the program are used for the
 # first time.
@@ -64,13 +64,6 @@ def is_axon(pid):
         return os.readlink(f"/proc/{pid}/exe") != os.path.realpath(sys.executable)
     except OSError:
         return False
-
-
-def threads(pid):
-    try:
-        return len(os.listdir(f"/proc/{pid}/task"))
-    except OSError:
-        return None
 
 
 # ---- Does it grow? ------------------------------------------------------------------------------------------
