@@ -269,14 +269,14 @@ impl From<Bytes> for Body {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
     /// Content that is never read: the tests look at offsets.
     #[derive(Debug)]
-    struct Unread;
+    pub(crate) struct Unread;
 
     impl Content for Unread {
         fn open(&self, _wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {

@@ -2,17 +2,22 @@
 
 #![no_main]
 
-use std::{ops::Range, os::fd::OwnedFd, sync::Arc};
+#[path = "../../benches/fixtures/unread.rs"]
+mod unread;
+
+use std::{ops::Range, sync::Arc};
 
 use arbitrary::Arbitrary;
 use axon::{
-    body::{Body, Content, ContentError, Segment, Wait},
+    body::{Body, Segment},
     message::{Decision, MAX_RANGES, Request, Response, Validators, decide},
 };
 use axon_fuzz::answer;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use libfuzzer_sys::fuzz_target;
+
+use unread::Unread;
 
 /// The longest content in memory.
 const MAX_CONTENT_LEN: u64 = 2000;
@@ -202,28 +207,6 @@ fn byteranges<'a>(response: &Response, body: &'a [u8], len: u64) -> Vec<(Range<u
     }
     assert_eq!(left, b"--\r\n", "the end is no end");
     parts
-}
-
-/// A file too large to be read here: what counts is which bytes of it would be sent.
-#[derive(Debug)]
-struct Unread;
-
-impl Content for Unread {
-    fn open(&self, _wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {
-        Err(ContentError::WouldWait)
-    }
-
-    fn check(&self, _descriptor: &OwnedFd) -> Result<(), ContentError> {
-        Ok(())
-    }
-
-    fn parameter(&self) -> &[u8] {
-        b"file"
-    }
-
-    fn measured_len(&self) -> u64 {
-        0
-    }
 }
 
 fn has_the_right_places(field: &HeaderValue, len: u64) {

@@ -90,39 +90,16 @@ fn will_need(descriptor: &OwnedFd, range: &FileRange) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
     use bytes::Bytes;
 
     use super::*;
-    use crate::body::Content;
-
-    #[derive(Debug)]
-    struct Nameless;
-
-    impl Content for Nameless {
-        fn open(&self, _: Wait) -> Result<Arc<OwnedFd>, ContentError> {
-            Ok(Arc::new(File::open("/dev/null")?.into()))
-        }
-
-        fn check(&self, _: &OwnedFd) -> Result<(), ContentError> {
-            Ok(())
-        }
-
-        fn parameter(&self) -> &[u8] {
-            b"file"
-        }
-
-        fn measured_len(&self) -> u64 {
-            0
-        }
-    }
+    use crate::body::tests::Unread;
 
     fn bundle(lens: &[u64]) -> Body {
         let mut body = Body::empty();
         for &len in lens {
             body.push_bytes(Bytes::from_static(b"head"));
-            body.push_file(Arc::new(Nameless), len);
+            body.push_file(Arc::new(Unread), len);
         }
         body
     }
