@@ -1,6 +1,6 @@
 //! Bodies that others wrote, and what is no bundle.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use super::{Target, body, part};
 use crate::harness::program;
@@ -17,10 +17,8 @@ fn a_form_that_node_wrote() {
         form.append("five", new File(["last"], "100%.txt"));
         new Response(form).arrayBuffer().then((body) => process.stdout.write(Buffer.from(body)));
     "#;
-    let output = Command::new(program("node", "nodejs")).args(["-e", script]).output().expect("node runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let target = Target::new();
-    let said = target.unpack_to(1, output.stdout, &[]);
+    let said = target.unpack_to(1, written_by(&program("node", "nodejs"), "-e", script), &[]);
     assert_eq!(
         said,
         "axon: ünï/../日本.bin: not unpacked: a name with .. is not unpacked\n\
@@ -48,10 +46,8 @@ for name, encoder in [("plain.bin", encode_noop), ("coded.bin", encode_base64)]:
 whole = mail.as_bytes(policy=SMTP)
 sys.stdout.buffer.write(whole[whole.index(b"\r\n\r\n") + 4:])
 "#;
-    let output = Command::new(program("python3", "python3")).args(["-c", script]).output().expect("python runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let target = Target::new();
-    let said = target.unpack_to(1, output.stdout, &[]);
+    let said = target.unpack_to(1, written_by(&program("python3", "python3"), "-c", script), &[]);
     assert_eq!(
         said,
         "axon: coded.bin: not unpacked: its content is encoded as base64, and nothing is decoded here; ask for it \
@@ -91,4 +87,11 @@ fn a_body_may_begin_with_a_line_break() {
     let target = Target::new();
     target.unpack_to(0, format!("\r\n{}", body(&[part("a.txt", "1")])), &[]);
     assert_eq!(target.files(), ["a.txt"]);
+}
+
+/// What a script gives out.
+fn written_by(interpreter: &Path, option: &str, script: &str) -> Vec<u8> {
+    let output = Command::new(interpreter).args([option, script]).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
 }
