@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     task::{JoinHandle, spawn_blocking},
-    time::{Instant, timeout_at},
+    time::timeout,
 };
 
 use crate::body::Disk;
@@ -47,7 +47,7 @@ pub async fn run<T: Send + 'static>(disk: Disk, call: impl FnOnce() -> T + Send 
     let permit = if let Ok(permit) = threads(disk).try_acquire() {
         permit
     } else {
-        let permit = timeout_at(Instant::now() + PATIENCE, threads(disk).acquire()).await;
+        let permit = timeout(PATIENCE, threads(disk).acquire()).await;
         permit.map_err(|_| NotRun::Hangs)?.map_err(|_| NotRun::NoThread)?
     };
     start(permit, call)?.await.map_err(|_| NotRun::NoThread)
