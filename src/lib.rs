@@ -16,6 +16,7 @@
 //! | [`server`] | listeners, workers, shutdown; joins all rooms |
 //! | [`client`] | a uwsgi request; a bundle unpacked |
 //! | [`telemetry`] | log records |
+//! | [`check`] | is a set-up going to work: this machine and nginx's configuration |
 //! | [`cli`] | what the user may type |
 //!
 //! Arrows go one way: `body ← message ← {wire, store, bundle} ← handler`; `transport` sees `wire`, `message`
@@ -30,6 +31,7 @@ compile_error!("Axon needs Linux: openat2 confines it to its root");
 pub mod blocking;
 pub mod body;
 pub mod bundle;
+pub mod check;
 pub mod cli;
 pub mod client;
 pub mod handler;

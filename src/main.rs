@@ -16,6 +16,7 @@ fn main() -> ExitCode {
             cli::serve(&arguments, passed).map_err(anyhow::Error::from).map(|()| ExitCode::SUCCESS)
         }
         Command::Request(arguments) => cli::request(arguments).map_err(anyhow::Error::from),
+        Command::Check(arguments) => cli::check(&arguments).map_err(anyhow::Error::from),
         Command::Unpack(arguments) => cli::unpack(&arguments).map_err(anyhow::Error::from),
     };
     result.unwrap_or_else(|error| {

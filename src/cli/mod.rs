@@ -1,12 +1,15 @@
 //! What the user may type, one file a subcommand.
 
+mod check;
 mod request;
 mod serve;
+mod settings;
 mod unpack;
 mod values;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, parser::ValueSource};
 
+pub use check::{CheckArguments, CheckFailure, check};
 pub use request::{RequestArguments, RequestFailure, request};
 pub use serve::{ServeArguments, ServeFailure, serve};
 pub use unpack::{UnpackArguments, UnpackFailure, unpack};
@@ -30,6 +33,7 @@ pub enum Command {
     Serve(Box<ServeArguments>),
     Request(RequestArguments),
     Unpack(UnpackArguments),
+    Check(Box<CheckArguments>),
 }
 
 impl Cli {
@@ -47,7 +51,7 @@ impl Cli {
         let mut cli =
             Self::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut command).exit());
         if let Command::Serve(arguments) = &mut cli.command {
-            arguments.log_level_was_typed = typed_level;
+            arguments.settings.log_level_was_typed = typed_level;
         }
         cli
     }

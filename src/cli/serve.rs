@@ -1,20 +1,16 @@
 //! `axon serve`.
 
-use std::{path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{path::PathBuf, sync::Arc, thread};
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::Args;
 use thiserror::Error;
 use tokio::sync::Notify;
-use tracing::{Level, error};
+use tracing::error;
 
 use crate::{
-    cli::values,
-    server::{
-        Config, HandlerOptions, Listener, Notifier, PassedError, Reload, Server, ServerOptions, SettingsFile, Shutdown,
-        Signals, SocketOptions, StartError, ValidatorFacts,
-    },
-    telemetry::{Log, LogError, LogFormat, LogOptions},
-    transport::{Address, TransportOptions},
+    cli::settings::Settings,
+    server::{Listener, Notifier, PassedError, Reload, Server, Shutdown, Signals, StartError},
+    telemetry::{Log, LogError},
 };
 
 /// Serve the files beneath a directory.
@@ -34,118 +30,8 @@ pub struct ServeArguments {
     #[arg(long, env = "AXON_ROOT", value_name = "DIR")]
     root: PathBuf,
 
-    /// Listen here for the uwsgi protocol, in nginx's spelling; may be repeated (in the environment: separated by
-    /// commas). Not needed where systemd passes a socket. Example: --uwsgi unix:/run/axon/axon.sock --uwsgi
-    /// 127.0.0.1:3031
-    #[arg(
-        long,
-        env = "AXON_UWSGI",
-        value_name = "ADDR",
-        required = true,
-        value_delimiter = ',',
-        help_heading = "Listening"
-    )]
-    uwsgi: Vec<Address>,
-
-    /// The mode of unix sockets, in octal. Whoever may write to one can make requests in anybody's name.
-    /// Example: --socket-mode 0600
-    #[arg(long, env = "AXON_SOCKET_MODE", value_name = "MODE", default_value = "0660", value_parser = values::mode, help_heading = "Listening")]
-    socket_mode: u32,
-
-    /// The group of unix sockets, by name or number; nginx must be in it. Unchanged by default.
-    /// Example: --socket-group www-data
-    #[arg(long, env = "AXON_SOCKET_GROUP", value_name = "GROUP", help_heading = "Listening")]
-    socket_group: Option<String>,
-
-    /// Worker threads, each with a runtime of its own [default: the number of CPUs]. Example: --workers 4
-    #[arg(long, env = "AXON_WORKERS", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Listening")]
-    workers: Option<u16>,
-
-    /// Serve names with a component that starts with a dot as well; by default they are not found (in the environment:
-    /// true or false). Example: --dotfiles
-    #[arg(long, env = "AXON_DOTFILES", action = ArgAction::SetTrue, value_parser = clap::builder::BoolishValueParser::new(), help_heading = "Files")]
-    dotfiles: bool,
-
-    /// What entity tags are made of: full counts size, mtime and ctime; mtime leaves ctime out, for machines that
-    /// hold copies of the same files. Who may write the files can then keep a tag for other content by setting the
-    /// time back. Example: --validators mtime
-    #[arg(
-        long,
-        env = "AXON_VALIDATORS",
-        value_name = "FACTS",
-        value_enum,
-        default_value = "full",
-        help_heading = "Files"
-    )]
-    validators: Validators,
-
-    /// The secret behind entity tags and boundaries, made with mode 0600 if it is missing; SIGHUP reads it again.
-    /// Random at every start by default, so that clients fetch again after a restart.
-    /// Example: --secret-file /var/lib/axon/secret
-    #[arg(long, env = "AXON_SECRET_FILE", value_name = "PATH", help_heading = "Files")]
-    secret_file: Option<PathBuf>,
-
-    /// The most files a request may name. Example: --max-files 5000
-    #[arg(long, env = "AXON_MAX_FILES", value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
-    max_files: u32,
-
-    /// The longest request body that is read. Example: --max-body 4m
-    #[arg(long, env = "AXON_MAX_BODY", value_name = "SIZE", default_value = "1m", value_parser = values::size, help_heading = "Limits")]
-    max_body: u64,
-
-    /// The most connections at once; the next ones wait in the backlog of 4096. Example: --max-connections 20000
-    #[arg(long, env = "AXON_MAX_CONNECTIONS", value_name = "N", default_value = "8192", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
-    max_connections: u32,
-
-    /// How long a peer may take to send its request. Example: --head-timeout 5s
-    #[arg(long, env = "AXON_HEAD_TIMEOUT", value_name = "TIME", default_value = "10s", value_parser = values::timeout, help_heading = "Limits")]
-    head_timeout: Duration,
-
-    /// How long a reader may take nothing; longer than nginx's send_timeout. Example: --stall-timeout 10m
-    #[arg(long, env = "AXON_STALL_TIMEOUT", value_name = "TIME", default_value = "300s", value_parser = values::timeout, help_heading = "Limits")]
-    stall_timeout: Duration,
-
-    /// How long running answers may take to finish after SIGTERM. Example: --drain-timeout 2m
-    #[arg(long, env = "AXON_DRAIN_TIMEOUT", value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = "Limits")]
-    drain_timeout: Duration,
-
-    /// How much is handed to the kernel in one call, 4k to 16m. Example: --chunk-size 128k
-    #[arg(long, env = "AXON_CHUNK_SIZE", value_name = "SIZE", default_value = "64k", value_parser = values::chunk_size, help_heading = "Limits")]
-    chunk_size: usize,
-
-    /// Append records to this file, which SIGHUP reopens; standard error by default.
-    /// Example: --log-file /var/log/axon/axon.log
-    #[arg(long, env = "AXON_LOG_FILE", value_name = "PATH", help_heading = "Logging")]
-    log_file: Option<PathBuf>,
-
-    /// How records are written [default: text on a terminal, else json]. Example: --log-format text
-    #[arg(long, env = "AXON_LOG_FORMAT", value_name = "FORMAT", value_enum, help_heading = "Logging")]
-    log_format: Option<Format>,
-
-    /// The least grave records that are written: error, warn, info, debug or trace. Example: --log-level debug
-    #[arg(long, env = "AXON_LOG_LEVEL", value_name = "LEVEL", default_value = "info", help_heading = "Logging")]
-    log_level: Level,
-
-    /// Whether every request leaves a record. Example: --access-log off
-    #[arg(
-        long,
-        env = "AXON_ACCESS_LOG",
-        value_name = "SWITCH",
-        value_enum,
-        default_value = "on",
-        help_heading = "Logging"
-    )]
-    access_log: Switch,
-
-    /// A file of AXON_ lines that the environment was made of, as systemd's EnvironmentFile=; it is not read for the
-    /// start. On SIGHUP AXON_LOG_LEVEL in it counts, unless --log-level was typed, and the log names what else has
-    /// changed in it and needs a restart. Example: --reload-file /etc/axon/axon.env
-    #[arg(long, env = "AXON_RELOAD_FILE", value_name = "PATH", help_heading = "Logging")]
-    reload_file: Option<PathBuf>,
-
-    /// Whether the log level was typed, and so is nobody else's to change.
-    #[arg(skip)]
-    pub(super) log_level_was_typed: bool,
+    #[command(flatten)]
+    pub(super) settings: Settings,
 }
 
 const EXAMPLE: &str = "\
@@ -154,24 +40,6 @@ Example:
 
 and in nginx's configuration, in short (nginx.conf in the repository is the whole of it):
   location /api/ { include uwsgi_params; uwsgi_pass unix:/run/axon/axon.sock; uwsgi_buffering off; }";
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Validators {
-    Full,
-    Mtime,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Json,
-    Text,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Switch {
-    On,
-    Off,
-}
 
 /// Why the server did not start, or did not end as asked.
 #[derive(Debug, Error)]
@@ -189,10 +57,10 @@ pub enum ServeFailure {
 
 /// Serves until a signal says to stop, on the sockets that were `passed` and on those of the arguments.
 pub fn serve(arguments: &ServeArguments, passed: Result<Vec<Listener>, PassedError>) -> Result<(), ServeFailure> {
-    let log = Arc::new(Log::start(&arguments.log_options())?);
+    let log = Arc::new(Log::start(&arguments.settings.log_options())?);
     let ended = listen_and_serve(arguments, passed, &log);
     if let Err(cause) = &ended
-        && arguments.log_file.is_some()
+        && arguments.settings.log_file.is_some()
     {
         // It goes to standard error in any case, but an operator looks into the log.
         error!(%cause, "the server ended");
@@ -209,11 +77,11 @@ fn listen_and_serve(
     // Before anything listens: a signal that comes early must be heard, too. It waits until somebody asks for it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeFailure::Signals)?;
     let signals = runtime.block_on(async { Signals::install() }).map_err(ServeFailure::Signals)?;
-    let server = Server::open(&arguments.config(), passed.map_err(StartError::from)?)?;
+    let server = Server::open(&arguments.settings.config(arguments.root.clone()), passed.map_err(StartError::from)?)?;
     let reload = Reload {
         log: Arc::clone(log),
-        secret: arguments.secret_file.clone().map(|path| (path, server.key())),
-        settings: arguments.settings_file(),
+        secret: arguments.settings.secret_file.clone().map(|path| (path, server.key())),
+        settings: arguments.settings.settings_file(),
     };
     let shutdown = Shutdown::default();
     let (notifier, goodbye) = Notifier::new(Arc::clone(server.vitals()), shutdown.drain.clone());
@@ -232,51 +100,4 @@ fn listen_and_serve(
     let ended = server.run(&shutdown);
     goodbye.wait();
     Ok(ended.map_err(StartError::from)?)
-}
-
-impl ServeArguments {
-    fn log_options(&self) -> LogOptions {
-        let format = self.log_format.map(|format| match format {
-            Format::Json => LogFormat::Json,
-            Format::Text => LogFormat::Text,
-        });
-        LogOptions { file: self.log_file.clone(), format, level: self.log_level }
-    }
-
-    fn settings_file(&self) -> Option<SettingsFile> {
-        let path = self.reload_file.as_deref()?;
-        Some(SettingsFile::read(path, self.log_level, self.log_level_was_typed))
-    }
-
-    fn config(&self) -> Config {
-        let defaults = ServerOptions::default();
-        let validators = match self.validators {
-            Validators::Full => ValidatorFacts::Full,
-            Validators::Mtime => ValidatorFacts::Mtime,
-        };
-        Config {
-            root: self.root.clone(),
-            addresses: self.uwsgi.clone(),
-            socket: SocketOptions { mode: self.socket_mode, group: self.socket_group.clone() },
-            secret_file: self.secret_file.clone(),
-            handler: HandlerOptions {
-                max_files: self.max_files as usize,
-                max_body: self.max_body,
-                dotfiles: self.dotfiles,
-                validators,
-            },
-            server: ServerOptions {
-                workers: self.workers.map_or(defaults.workers, usize::from),
-                max_connections: self.max_connections as usize,
-                drain_timeout: self.drain_timeout,
-                access_log: matches!(self.access_log, Switch::On),
-                transport: TransportOptions {
-                    head_timeout: self.head_timeout,
-                    stall_timeout: self.stall_timeout,
-                    chunk_size: self.chunk_size,
-                    ..defaults.transport
-                },
-            },
-        }
-    }
 }

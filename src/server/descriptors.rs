@@ -6,14 +6,14 @@ use tracing::{info, warn};
 use crate::{blocking, store::MAX_HELD_DESCRIPTORS};
 
 /// What a connection has open while one file is sent: its socket and the file.
-const PER_CONNECTION: u64 = 2;
+pub const DESCRIPTORS_PER_CONNECTION: u64 = 2;
 
 /// What it has open at most: its socket, of a large bundle the files that stay open, and the one that is opened again.
-const MAX_PER_CONNECTION: u64 = PER_CONNECTION + MAX_HELD_DESCRIPTORS as u64;
+pub const MAX_DESCRIPTORS_PER_CONNECTION: u64 = DESCRIPTORS_PER_CONNECTION + MAX_HELD_DESCRIPTORS as u64;
 
 /// What a process needs besides its connections: log, root, listeners, runtimes; and one for each thread that fetches
 /// ahead, which are half of those that may wait for a disk.
-const SPARE: u64 = 64 + blocking::MAX_THREADS as u64 / 2;
+pub const SPARE_DESCRIPTORS: u64 = 64 + blocking::MAX_THREADS as u64 / 2;
 
 /// Raises the soft limit of open descriptors to the hard one, and gives it; None is no limit.
 ///
@@ -28,8 +28,8 @@ pub fn raise_limit() -> Option<u64> {
 /// file each, and as a fact where only large bundles on every connection at once would need more.
 pub(super) fn tell_if_few(limit: Option<u64>, max_connections: u64) {
     let Some(limit) = limit else { return };
-    let enough = needed(max_connections, MAX_PER_CONNECTION);
-    if limit < needed(max_connections, PER_CONNECTION) {
+    let enough = needed(max_connections, MAX_DESCRIPTORS_PER_CONNECTION);
+    if limit < needed(max_connections, DESCRIPTORS_PER_CONNECTION) {
         warn!(
             limit,
             max_connections,
@@ -38,7 +38,7 @@ pub(super) fn tell_if_few(limit: Option<u64>, max_connections: u64) {
              is enough, or lower --max-connections; without descriptors answers are 503"
         );
     } else if limit < enough {
-        let large_bundles = limit.saturating_sub(SPARE) / MAX_PER_CONNECTION;
+        let large_bundles = limit.saturating_sub(SPARE_DESCRIPTORS) / MAX_DESCRIPTORS_PER_CONNECTION;
         info!(
             limit,
             max_connections,
@@ -51,5 +51,5 @@ pub(super) fn tell_if_few(limit: Option<u64>, max_connections: u64) {
 }
 
 fn needed(connections: u64, each: u64) -> u64 {
-    connections.saturating_mul(each).saturating_add(SPARE)
+    connections.saturating_mul(each).saturating_add(SPARE_DESCRIPTORS)
 }

@@ -26,7 +26,7 @@ use crate::transport::Address;
 
 /// How many connections may wait to be accepted. A full queue means an instant 502 in nginx, so it is
 /// long; the kernel cuts it to `net.core.somaxconn` (4,096 since Linux 5.4).
-const BACKLOG: i32 = 4096;
+pub const BACKLOG: i32 = 4096;
 
 /// How often a lock is tried for, and how long in between: two seconds, far longer than a bind takes.
 const LOCK_TRIES: usize = 100;

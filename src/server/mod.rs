@@ -28,12 +28,12 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-pub use descriptors::raise_limit;
-pub use listener::{ListenError, Listener, SocketOptions};
+pub use descriptors::{DESCRIPTORS_PER_CONNECTION, MAX_DESCRIPTORS_PER_CONNECTION, SPARE_DESCRIPTORS, raise_limit};
+pub use listener::{BACKLOG, ListenError, Listener, SocketOptions};
 pub use notifier::{Goodbye, Notifier};
 pub use passed::{PassedError, passed_listeners};
 pub use reload::{Reload, SettingsFile};
-pub use secret::{SecretError, load_secret};
+pub use secret::{MIN_SECRET_LEN, SecretError, load_secret};
 pub use signals::Signals;
 pub use vitals::{Load, Vitals};
 

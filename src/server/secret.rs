@@ -12,8 +12,8 @@ use tracing::{info, warn};
 
 use crate::message::FingerprintKey;
 
-/// Less could be guessed.
-const MIN_SECRET_LEN: usize = 16;
+/// The fewest bytes of a secret: less could be guessed.
+pub const MIN_SECRET_LEN: usize = 16;
 
 /// Why there is no secret.
 #[derive(Debug, Error)]

@@ -390,7 +390,8 @@ impl From<Errno> for OpenError {
     }
 }
 
-fn is_remote(directory: &OwnedFd) -> bool {
+/// Whether a directory is on a file system whose opens ask another machine or process.
+pub fn is_remote(directory: &OwnedFd) -> bool {
     // What cannot be told is treated with caution.
     rustix::fs::fstatfs(directory).map_or(true, |found| REMOTE_FILE_SYSTEMS.contains(&found.f_type))
 }

@@ -5,5 +5,5 @@ mod local;
 mod media_type;
 
 pub use key::{Key, KeyError, MAX_KEY_LEN};
-pub use local::{Entry, LocalFile, MAX_HELD_DESCRIPTORS, OpenError, RootError, Store};
+pub use local::{Entry, LocalFile, MAX_HELD_DESCRIPTORS, OpenError, RootError, Store, is_remote};
 pub use media_type::media_type;

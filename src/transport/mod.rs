@@ -17,7 +17,7 @@ pub use address::{Address, AddressError, MAX_SOCKET_PATH_LEN};
 pub use connection::serve;
 pub use exchange::{Cut, Exchange, Outcome, RequestFacts};
 pub use send::{SendError, send};
-pub use socket::{Socket, StreamSocket, watch};
+pub use socket::{SEND_BUFFER_LEN, Socket, StreamSocket, watch};
 
 /// How long a connection may take, and in what pieces it is served.
 #[derive(Clone, Copy, Debug)]

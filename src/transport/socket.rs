@@ -17,7 +17,7 @@ const TAKEN_WHOLE_LEN: RangeInclusive<u64> = 128 * 1024 + 1..=400 * 1024;
 /// How much room is asked for those. The kernel doubles it for its own use, so this is 416 KiB instead of 208;
 /// unprivileged processes get no more by default (`net.core.wmem_max`). It is what a reader that stalls keeps in the
 /// kernel, of files as references to their pages.
-const SEND_BUFFER_LEN: usize = 208 * 1024;
+pub const SEND_BUFFER_LEN: usize = 208 * 1024;
 
 /// A connected stream socket.
 ///

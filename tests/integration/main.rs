@@ -3,6 +3,7 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | `bundle` | many files as one: lengths, order, identity, names, and one that cannot be served |
+//! | `check` | `axon check`: this machine, and configurations of nginx with a mistake each |
 //! | `cli` | `axon request`, the help and the environment |
 //! | `clients` | bundles read by Python, Node and Chromium, and answers judged by a linter |
 //! | `corpus` | packets as bytes, with their expected reading beside each |
@@ -26,6 +27,7 @@
 #![allow(unreachable_pub, reason = "public within this binary")]
 
 mod bundle;
+mod check;
 mod cli;
 mod clients;
 mod corpus;

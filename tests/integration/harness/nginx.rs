@@ -58,7 +58,7 @@ pub struct NginxOptions<'a> {
 
 impl NginxOptions<'_> {
     /// The configuration, with lines switched on by the very command that nginx.conf and docs/caching.md give.
-    fn apply(&self, configuration: &Path) -> String {
+    pub fn apply(&self, configuration: &Path) -> String {
         let mut command = Command::new("sed");
         match self.blocks {
             [] => command.arg(""),
