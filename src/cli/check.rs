@@ -28,7 +28,7 @@ use crate::{
 /// each directive that costs speed, breaks ranges, fills the disk or hides errors, and the directive to write instead.
 /// What an outer level sets is taken into account, and so are included files.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLE, allow_negative_numbers = true)]
+#[command(after_help = SECTIONS, allow_negative_numbers = true)]
 pub struct CheckArguments {
     /// The directory that is to be served. Without it, files and the kernel are not looked at. Example: --root /srv/files
     #[arg(long, env = "AXON_ROOT", value_name = "DIR")]
@@ -47,13 +47,23 @@ pub struct CheckArguments {
     settings: Settings,
 }
 
-const EXAMPLE: &str = "\
+const SECTIONS: &str = "\
+Exit codes:
+  0  no errors; warnings at most
+  1  errors
+  2  wrong usage
+
+Environment:
+  NO_COLOR  no colours, on a terminal either
+
+Files:
+  /etc/axon/axon.env  the settings of axon.service
+  /run/axon/axon.sock  looked at where no --uwsgi is given
+
 Examples:
   axon check --root /srv/files --uwsgi unix:/run/axon/axon.sock
   nginx -T | axon check --root /srv/files --nginx -
-  axon check --nginx nginx.conf --json
-
-Exit codes: 0 no errors, warnings at most; 1 errors; 2 wrong usage.";
+  axon check --nginx nginx.conf --json";
 
 /// Why there is no report.
 #[derive(Debug, Error)]

@@ -19,7 +19,7 @@ pub use unpack::{UnpackArguments, UnpackFailure, unpack};
 /// nginx takes the connection and hands the request over a unix socket (uwsgi_pass); Axon streams the files back
 /// as one multipart body, in constant memory. One file alone is sent as itself.
 #[derive(Debug, Parser)]
-#[command(name = "axon", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "axon", version, max_term_width = 100, after_help = SECTIONS)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -57,10 +57,14 @@ impl Cli {
     }
 }
 
-const EXAMPLES: &str = "\
+const SECTIONS: &str = "\
+Exit codes:
+  0  done
+  1  failed
+  2  wrong usage
+
 Examples:
+  axon check --root /srv/files --uwsgi unix:/run/axon/axon.sock
   axon serve --root /srv/files --uwsgi unix:/run/axon/axon.sock
   axon request unix:/run/axon/axon.sock '/api/stream-files?file1=a.txt&file2=b.txt' -i
-  curl -sS --fail 'http://127.0.0.1:8080/api/stream-files?file1=a.txt&file2=b.txt' | axon unpack
-
-Exit codes: 0 done, 1 failed, 2 wrong usage.";
+  curl -sS --fail 'http://127.0.0.1:8080/api/stream-files?file1=a.txt&file2=b.txt' | axon unpack";

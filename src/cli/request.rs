@@ -21,7 +21,7 @@ use crate::{
 ///
 /// Prints the answer's body. Fails if the answer is cut, that is, shorter than the length it announces.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = SECTIONS)]
 pub struct RequestArguments {
     /// Where the server listens: unix:PATH or IP:PORT. Example: unix:/run/axon/axon.sock
     #[arg(value_name = "ADDR")]
@@ -60,9 +60,15 @@ pub struct RequestArguments {
     fail: bool,
 }
 
-const EXAMPLE: &str = "\
-Example:
-  axon request unix:/run/axon/axon.sock '/api/stream-files?file1=a.txt&file2=b.txt' -i";
+const SECTIONS: &str = "\
+Exit codes:
+  0  the answer came whole, whatever its status
+  1  no answer, a cut one, or with --fail a status of 400 or above
+  2  wrong usage
+
+Examples:
+  axon request unix:/run/axon/axon.sock '/api/stream-files?file1=a.txt&file2=b.txt' -i
+  axon request 127.0.0.1:3031 /api/stream-files -H 'Content-Type: application/json' -d @list.json";
 
 /// Why there is no answer to show.
 #[derive(Debug, Error)]

@@ -24,7 +24,7 @@ use crate::{
 ///
 /// Durations are 500ms, 10s, 5m or 1h, a bare number is seconds; sizes are bytes, 64k, 1m or 2g.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLE, allow_negative_numbers = true)]
+#[command(after_help = SECTIONS, allow_negative_numbers = true)]
 pub struct ServeArguments {
     /// The directory to serve; no file outside it is ever opened. Example: --root /srv/files
     #[arg(long, env = "AXON_ROOT", value_name = "DIR")]
@@ -34,12 +34,38 @@ pub struct ServeArguments {
     pub(super) settings: Settings,
 }
 
-const EXAMPLE: &str = "\
-Example:
+const SECTIONS: &str = "\
+Exit codes:
+  0  it was stopped, and everything that ran has ended
+  1  it could not start or go on; the last line says why
+  2  wrong usage
+
+Environment:
+  LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES  the sockets of a service manager, as in sd_listen_fds(3)
+  NOTIFY_SOCKET, WATCHDOG_USEC  where it is told how Axon is doing, as in sd_notify(3)
+
+Files:
+  /run/axon/axon.sock  where axon.socket and nginx.conf have the socket
+  /etc/axon/axon.env  the settings of axon.service
+  /var/lib/axon/secret  the secret of axon.service
+
+Signals:
+  SIGTERM, SIGINT  stop accepting and let running answers finish; the second time, cut them
+  SIGHUP  reopen the log file, read the secret file and the reload file again
+
+Examples:
   axon serve --root /srv/files --uwsgi unix:/run/axon/axon.sock --socket-group www-data
 
-and in nginx's configuration, in short (nginx.conf in the repository is the whole of it):
-  location /api/ { include uwsgi_params; uwsgi_pass unix:/run/axon/axon.sock; uwsgi_buffering off; }";
+  And in nginx's configuration (nginx.conf in the repository is the whole of it):
+  location / {
+      include uwsgi_params;
+      uwsgi_param HTTP_PROXY \"\";
+      uwsgi_pass unix:/run/axon/axon.sock;
+      uwsgi_buffering off;
+      uwsgi_buffer_size 64k;
+      uwsgi_buffers 4 64k;
+      gzip off;
+  }";
 
 /// Why the server did not start, or did not end as asked.
 #[derive(Debug, Error)]

@@ -22,7 +22,7 @@ use crate::client::{self, Destination, DestinationError, PartReport, UnpackError
 /// name is absolute, has .. in it or starts with a dot, if a symbolic link would have to be followed, if there is such
 /// a file already, or if an earlier part had the same name. The others are written.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = SECTIONS)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that may be typed")]
 pub struct UnpackArguments {
     /// A file with the bundle [default: standard input]. Example: bundle.multipart
@@ -58,7 +58,12 @@ pub struct UnpackArguments {
     verbose: bool,
 }
 
-const EXAMPLE: &str = "\
+const SECTIONS: &str = "\
+Exit codes:
+  0  the bundle was whole, and every file of it was written
+  1  it was cut, or a part of it was refused or is missing
+  2  wrong usage
+
 Examples:
   curl -sS --fail 'http://127.0.0.1:8080/api/stream-files?file1=a.txt&file2=b.txt' | axon unpack
   axon unpack -C site -f bundle.multipart

@@ -242,9 +242,14 @@ fn a_request_that_cannot_write_its_output_fails() {
 
 #[test]
 fn the_help_reads_like_a_manual() {
-    for arguments in
-        [&["--help"][..], &["serve", "--help"], &["request", "--help"], &["unpack", "--help"], &["help", "serve"]]
-    {
+    for arguments in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["request", "--help"],
+        &["check", "--help"],
+        &["unpack", "--help"],
+        &["help", "serve"],
+    ] {
         let output = run_axon(arguments);
         let help = String::from_utf8(output.stdout).expect("text");
         assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{arguments:?}");

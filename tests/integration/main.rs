@@ -12,6 +12,7 @@
 //! | `harness` | a site of awkward files, a running daemon, nginx, raw clients, a strict multipart reader |
 //! | `limits` | every limit from both sides |
 //! | `log` | what a request leaves in the log |
+//! | `manual` | the manual pages and the completions of shells, as they are generated |
 //! | `nginx` | through a real nginx with the project's nginx.conf |
 //! | `paths` | names that lead elsewhere, or nowhere, or to what is no file |
 //! | `protocol` | the uwsgi protocol: packets whole, in pieces, at their limits, and what only looks like one |
@@ -36,6 +37,7 @@ mod handler;
 mod harness;
 mod limits;
 mod log;
+mod manual;
 mod nginx;
 mod paths;
 mod protocol;

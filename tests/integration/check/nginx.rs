@@ -196,3 +196,20 @@ fn nginxs_user_must_be_able_to_connect() {
         assert_eq!(found.0, severity, "{mode:o}: {}", found.1);
     }
 }
+
+#[test]
+fn what_the_help_says_of_nginx_is_not_wrong_either() {
+    let help = String::from_utf8(crate::harness::run_axon(["serve", "--help"]).stdout).expect("text");
+    let start = help.find("location /").expect("an example");
+    let site = Site::empty();
+    let path = site.beside("help.conf");
+    fs::write(&path, &help[start..]).expect("a file");
+    // A piece, with the parameters elsewhere, and without what belongs in the server.
+    let report = Report::of(&["--nginx", path.to_str().expect("a path"), "--uwsgi", "unix:/run/axon/axon.sock"]);
+    let subjects: Vec<String> = said(&report).into_iter().map(|(.., subject)| subject).collect();
+    assert!(
+        subjects.iter().all(|subject| ["nginx", "include", "header-buffers"].contains(&subject.as_str())),
+        "{subjects:?}"
+    );
+    assert!(report.has("warning", "header-buffers"), "{:?}", report.findings);
+}
