@@ -9,6 +9,7 @@
 //! | `faults` | what goes wrong meanwhile: a file that shrinks, a reader that stalls, a restart, a crowd |
 //! | `resume` | downloads that were cut and go on, conditions, HEAD, several ranges: with curl |
 //! | `slices` | large answers that nginx keeps in pieces |
+//! | `troubleshooting` | what nginx says in its error log, and what docs/operations.md says of it |
 //!
 //! Here: the file itself.
 
@@ -19,6 +20,7 @@ mod partial;
 mod requests;
 mod resume;
 mod slices;
+mod troubleshooting;
 
 use std::fs;
 

@@ -74,6 +74,11 @@ impl<'a> Scope<'a> {
         self.levels_with(name).nth(1).unwrap_or_default()
     }
 
+    /// Whether the innermost level itself has such a directive.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        self.level().items.iter().any(|item| item.name == name)
+    }
+
     /// The first argument of the directive that counts, if there is one.
     pub(super) fn value(&self, name: &str) -> Option<&'a str> {
         self.directive(name).map(|directive| directive.argument(0))
@@ -170,6 +175,7 @@ mod tests {
         assert!(!branch.is_on("gzip", true));
         assert_eq!((arguments(&branch.all("p")), passed.directive.argument(0)), (vec!["d".into(), "e".into()], "one"));
         assert!(!branch.has_unread_include());
+        assert!(location.is_own("p") && !location.is_own("q"));
     }
 
     #[test]

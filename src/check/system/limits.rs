@@ -65,7 +65,7 @@ fn queue(most: Option<u64>) -> Finding {
                 |most| {
                     format!(
                         "{most}: that many connections may wait and not {wanted}; nginx answers the next with 502, \
-                         \"connect() failed (11: Resource temporarily unavailable)\""
+                         \"failed (11: Resource temporarily unavailable)\""
                     )
                 },
             );

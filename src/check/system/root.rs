@@ -45,7 +45,7 @@ pub(super) fn examine(root: Option<&Path>) -> Vec<Finding> {
             ),
             None => "checked as root, who may read everything, as the service's user may not".into(),
         };
-        let fix = "check as that user: runuser -u USER -- axon check ..., or systemd-run as docs/operations.md has it";
+        let fix = "check as that user: runuser -u _axon -- axon check ...";
         findings.push(Finding::warning("root", message, fix));
     }
     if mode & 0o002 != 0 {

@@ -73,11 +73,9 @@ pub(in crate::check) fn listening(address: &Address) -> Vec<Finding> {
         Ok(()) | Err(Errno::AGAIN) => vec![alive(address)],
         Err(error) => {
             let why = match error {
-                Errno::NOENT => {
-                    "there is no such socket, \"connect() failed (2: No such file or directory)\"".to_owned()
-                }
-                Errno::CONNREFUSED => "nobody listens there, \"connect() failed (111: Connection refused)\"".to_owned(),
-                Errno::ACCESS => return vec![no_access(address)],
+                Errno::NOENT => "there is no such socket, \"failed (2: No such file or directory)\"".to_owned(),
+                Errno::CONNREFUSED => "nobody listens there, \"failed (111: Connection refused)\"".to_owned(),
+                Errno::ACCESS => return vec![no_access(address, false)],
                 error => error.to_string(),
             };
             let message = format!("{address}: {why}: every answer of nginx is 502");
@@ -142,7 +140,7 @@ fn unix(address: &Address, path: &Path, options: &SocketOptions) -> Vec<Finding>
             Ok(()) | Err(Errno::AGAIN) => return vec![alive(address)],
             Err(Errno::CONNREFUSED) => {}
             Err(Errno::ACCESS) => {
-                return vec![no_access(address)];
+                return vec![no_access(address, true)];
             }
             Err(error) => {
                 let message = format!("{address}: whether somebody listens cannot be told: {error}");
@@ -265,7 +263,8 @@ fn alive(address: &Address) -> Finding {
     }
 }
 
-fn no_access(address: &Address) -> Finding {
+/// We may not connect. Where Axon is to make the socket itself, it could not either.
+fn no_access(address: &Address, makes_it: bool) -> Finding {
     let whose = match address {
         Address::Unix(path) => fs::symlink_metadata(path).ok(),
         Address::Tcp(_) => None,
@@ -273,10 +272,15 @@ fn no_access(address: &Address) -> Finding {
     let whose = whose.map_or_else(String::new, |found| {
         format!(" (mode {:04o}, group {})", found.mode() & 0o777, group_name(found.gid()))
     });
-    let message = format!(
-        "{address}: this user may not connect{whose}, so it cannot be told who listens, and an Axon of this user would not start"
-    );
-    Finding::warning("socket", message, "check as the user of Axon: runuser -u USER -- axon check ...")
+    if makes_it {
+        let message = format!(
+            "{address}: this user may not connect{whose}, so it cannot be told who listens, and an Axon of this user would \
+             not start"
+        );
+        Finding::warning("socket", message, "check as the user of Axon: runuser -u _axon -- axon check ...")
+    } else {
+        Finding::ok("socket", format!("{address} is there; this user may not connect{whose}, and need not"))
+    }
 }
 
 /// Whether somebody listens; a unix socket says so at once, another machine may take a while.

@@ -67,8 +67,10 @@ fn temporary_files(place: &Examined<'_>) -> Option<Finding> {
 }
 
 fn small_buffers(place: &Examined<'_>) -> Option<Finding> {
-    let (name, index, fix) = if is_buffered(place) {
+    let (name, index, fix) = if place.caches() {
         ("uwsgi_buffers", 1, "uwsgi_buffers 8 64k; uwsgi_buffer_size 64k;")
+    } else if is_buffered(place) {
+        ("uwsgi_buffers", 1, "uwsgi_buffering off; uwsgi_buffer_size 64k; uwsgi_buffers 4 64k;")
     } else {
         ("uwsgi_buffer_size", 0, "uwsgi_buffer_size 64k; uwsgi_buffers 4 64k;")
     };

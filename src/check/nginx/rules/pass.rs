@@ -35,7 +35,9 @@ pub(in crate::check::nginx) fn other_protocols(facts: &Facts<'_>, places: &[(Sco
                 "Axon is spoken to over TLS, which it does not speak".into()
             }
             "uwsgi_pass" => return None,
-            _ => format!("{name} speaks another protocol to Axon, which understands uwsgi only: every answer is 502"),
+            _ => format!(
+                "{name} speaks another protocol to Axon, which understands uwsgi only: every answer is 400 or 502"
+            ),
         };
         let host = host.strip_prefix("unix:").map_or_else(
             || host.split('/').next().unwrap_or(host).to_owned(),

@@ -85,8 +85,14 @@ fn proxy_header(place: &Examined<'_>) -> Option<Finding> {
     (!is_set && !place.scope.has_unread_include()).then(|| {
         let message = "a client's \"Proxy:\" header becomes HTTP_PROXY, which many programs take for their configuration \
                        (httpoxy). Axon does not; what takes its place some day might";
-        let line = params.last().map_or(&place.passed.directive.place, |param| &param.place);
-        Finding::warning("httpoxy", message, "uwsgi_param HTTP_PROXY \"\";").at(line)
+        // Beside the others, or it would take their place. Those of the same level may come from a file of the system.
+        let line = match params.last() {
+            Some(last) if last.place.file == place.passed.directive.place.file || !place.scope.is_own("uwsgi_param") => {
+                &last.place
+            }
+            _ => &place.passed.directive.place,
+        };
+        Finding::warning("httpoxy", message, "uwsgi_param HTTP_PROXY \"\"; beside the other uwsgi_param lines").at(line)
     })
 }
 

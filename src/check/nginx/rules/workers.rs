@@ -49,7 +49,7 @@ pub(in crate::check::nginx) fn workers(
         let group = system::group_name(socket.gid);
         let message = format!(
             "nginx's workers run as {name}, who may not connect to {address} (mode {:04o}, group {group}): every answer is \
-             502, \"connect() failed (13: Permission denied)\"",
+             502, \"failed (13: Permission denied)\"",
             socket.mode
         );
         let fix = format!(
