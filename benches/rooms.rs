@@ -4,7 +4,7 @@
 
 mod fixtures;
 
-use axon::{bundle::Shape, wire};
+use axon::{bundle::Shape, handler, telemetry::Metrics, wire};
 use divan::{Bencher, black_box};
 use http::{HeaderValue, header};
 
@@ -100,6 +100,37 @@ mod slice {
             assert_eq!(response.status, 206);
             response
         });
+    }
+}
+
+/// The metrics.
+mod metrics {
+    use std::{sync::Arc, time::Duration};
+
+    use axon::transport::{Exchange, Outcome};
+    use http::StatusCode;
+
+    use super::{Bencher, Metrics, black_box, fixtures, handler};
+
+    /// What every request adds to what it costs; asking for the time is not in it.
+    #[divan::bench]
+    fn count(bencher: Bencher<'_, '_>) {
+        let worker = Metrics::new(1, handler::ROUTES).worker(0);
+        let mut exchange = Exchange::counted(Arc::clone(worker.activity()));
+        exchange.request = Some((&fixtures::request(&fixtures::packet("", &[]))).into());
+        exchange.status = Some(StatusCode::OK);
+        exchange.route = "stream-files";
+        (exchange.parts, exchange.bundle_len) = (2, Some(100_000));
+        exchange.first_byte = Some(exchange.started + Duration::from_micros(80));
+        exchange.outcome = Outcome::Complete;
+        bencher.bench_local(|| worker.count(black_box(&exchange), black_box(Duration::from_micros(90))));
+    }
+
+    /// The page, for two workers.
+    #[divan::bench]
+    fn page(bencher: Bencher<'_, '_>) {
+        let metrics = Arc::new(Metrics::new(2, handler::ROUTES));
+        bencher.bench_local(|| metrics.page());
     }
 }
 

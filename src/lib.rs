@@ -15,7 +15,7 @@
 //! | [`transport`] | one connection: read, call, write, time out |
 //! | [`server`] | listeners, workers, shutdown; joins all rooms |
 //! | [`client`] | a uwsgi request; a bundle unpacked |
-//! | [`telemetry`] | log records |
+//! | [`telemetry`] | log records and metrics |
 //! | [`check`] | is a set-up going to work: this machine and nginx's configuration |
 //! | [`cli`] | what the user may type |
 //!

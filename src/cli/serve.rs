@@ -17,7 +17,7 @@ use crate::{
 ///
 /// Listens for requests of nginx and streams files back until it is told to stop. On SIGTERM or SIGINT it stops
 /// accepting and lets running answers finish; a second signal cuts them. SIGHUP reopens the log file and reads the
-/// secret file and the reload file again, without a request noticing.
+/// secret file and the reload file again, without a request noticing. /api/health and /api/metrics tell how it is doing.
 ///
 /// Under systemd it takes the sockets of a socket unit, besides those of --uwsgi, and tells when it is ready, how it
 /// is doing, and that it is alive (Type=notify, WatchdogSec=).
@@ -103,7 +103,8 @@ fn listen_and_serve(
     // Before anything listens: a signal that comes early must be heard, too. It waits until somebody asks for it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeFailure::Signals)?;
     let signals = runtime.block_on(async { Signals::install() }).map_err(ServeFailure::Signals)?;
-    let server = Server::open(&arguments.settings.config(arguments.root.clone()), passed.map_err(StartError::from)?)?;
+    let config = arguments.settings.config(arguments.root.clone());
+    let server = Server::open(&config, passed.map_err(StartError::from)?, log)?;
     let reload = Reload {
         log: Arc::clone(log),
         secret: arguments.settings.secret_file.clone().map(|path| (path, server.key())),

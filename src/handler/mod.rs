@@ -1,22 +1,30 @@
 //! Requests to answers: the routes. No sockets here, and nothing is written.
 
+mod health;
+mod introspection;
 mod key;
 mod list;
 mod selection;
 mod stream_files;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 
+pub use introspection::{Condition, Introspection};
 pub use key::CurrentKey;
 pub use selection::{FileFailure, OnMissing, Selection, Wanted};
 
 use crate::{
+    body::Body,
     message::{FingerprintKey, Problem, Request, Response, Service},
     store::Store,
 };
 
-const HEALTH: &[u8] = b"{\"status\":\"available\"}";
+/// The [routes](Response::route) that answers can have.
+pub const ROUTES: &[&str] =
+    &[Route::Health.name(), Route::StreamFiles.name(), Route::Metrics.name(), Response::OTHER_ROUTE];
 
 /// How files are chosen and described.
 #[derive(Clone, Copy, Debug)]
@@ -48,41 +56,54 @@ impl Default for HandlerOptions {
     }
 }
 
-/// The service: health, and files as they are or as a bundle.
+/// The service: health, metrics, and files as they are or as a bundle.
 #[derive(Clone, Debug)]
 pub struct Handler {
     store: Store,
     key: CurrentKey,
     options: HandlerOptions,
+    introspection: Option<Arc<dyn Introspection>>,
 }
 
 impl Handler {
     /// A service over the files of a store.
     pub fn new(store: Store, key: FingerprintKey, options: HandlerOptions) -> Self {
-        Self { store, key: CurrentKey::new(key), options }
+        Self { store, key: CurrentKey::new(key), options, introspection: None }
+    }
+
+    /// Lets it tell of the process around it. Without, there are no metrics.
+    #[must_use]
+    pub fn with_introspection(mut self, introspection: Arc<dyn Introspection>) -> Self {
+        self.introspection = Some(introspection);
+        self
     }
 
     /// The key, for whoever renews it.
     pub fn key(&self) -> CurrentKey {
         self.key.clone()
     }
+
+    fn metrics(&self) -> Response {
+        let Some(process) = &self.introspection else { return nothing_there() };
+        let media_type = HeaderValue::from_static(process.metrics_media_type());
+        Response::new(StatusCode::OK, Body::from(Bytes::from(process.metrics())))
+            .with_header(header::CONTENT_TYPE, media_type)
+            .with_header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))
+    }
 }
 
 impl Service for Handler {
     async fn call(&self, request: Request) -> Response {
-        match (&request.method, &request.path[..]) {
-            (&Method::GET | &Method::HEAD, b"/api/health") => {
-                Response::json(StatusCode::OK, Bytes::from_static(HEALTH))
-            }
-            (&Method::GET | &Method::HEAD | &Method::POST, b"/api/stream-files") => self.stream_files(&request).await,
-            (_, b"/api/health") => method_not_allowed("GET, HEAD"),
-            (_, b"/api/stream-files") => method_not_allowed("GET, HEAD, POST"),
-            _ => Problem::new(
-                StatusCode::NOT_FOUND,
-                "there is nothing at this path; try /api/stream-files?file1=NAME or /api/health",
-            )
-            .into(),
-        }
+        let Some(route) = Route::of(&request.path) else { return nothing_there() };
+        let mut response = match (route, &request.method) {
+            (Route::Health, &Method::GET | &Method::HEAD) => self.health(&request).await,
+            (Route::StreamFiles, &Method::GET | &Method::HEAD | &Method::POST) => self.stream_files(&request).await,
+            (Route::Metrics, &Method::GET | &Method::HEAD) => self.metrics(),
+            (Route::Health | Route::Metrics, _) => method_not_allowed("GET, HEAD"),
+            (Route::StreamFiles, _) => method_not_allowed("GET, HEAD, POST"),
+        };
+        response.route = route.name();
+        response
     }
 
     fn body_limit(&self, request: &Request) -> u64 {
@@ -91,6 +112,38 @@ impl Service for Handler {
             _ => 0,
         }
     }
+}
+
+/// A place that answers.
+#[derive(Clone, Copy)]
+enum Route {
+    Health,
+    StreamFiles,
+    Metrics,
+}
+
+impl Route {
+    fn of(path: &[u8]) -> Option<Self> {
+        match path {
+            b"/api/health" => Some(Self::Health),
+            b"/api/stream-files" => Some(Self::StreamFiles),
+            b"/api/metrics" => Some(Self::Metrics),
+            _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Health => "health",
+            Self::StreamFiles => "stream-files",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+fn nothing_there() -> Response {
+    let detail = "there is nothing at this path; try /api/stream-files?file1=NAME or /api/health";
+    Problem::new(StatusCode::NOT_FOUND, detail).into()
 }
 
 fn method_not_allowed(allowed: &'static str) -> Response {

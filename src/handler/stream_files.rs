@@ -22,14 +22,18 @@ const AXON_FAILED: HeaderName = HeaderName::from_static("axon-failed");
 impl Handler {
     pub(super) async fn stream_files(&self, request: &Request) -> Response {
         match self.plan(request).await {
-            Ok(representation) => representation.respond(request),
+            Ok(Planned { representation, is_bundle }) => {
+                let mut response = representation.respond(request);
+                response.is_whole_bundle = is_bundle && response.status == StatusCode::OK;
+                response
+            }
             Err(problem) => problem.into(),
         }
     }
 
     /// Decides everything before the first byte: every file is open and measured, or the whole request
     /// fails and names every file that is to blame.
-    async fn plan(&self, request: &Request) -> Result<Representation, Problem> {
+    async fn plan(&self, request: &Request) -> Result<Planned, Problem> {
         let Selection { files, format, on_missing } = Selection::from_request(request, &self.options)?;
         // One for the whole answer, whatever becomes of it meanwhile.
         let fingerprint = self.key.get();
@@ -56,7 +60,8 @@ impl Handler {
         if tolerant {
             representation = representation.with_header(AXON_FAILED, failures.len().into());
         }
-        Ok(representation.with_header(header::VARY, HeaderValue::from_static("Accept")))
+        let representation = representation.with_header(header::VARY, HeaderValue::from_static("Accept"));
+        Ok(Planned { representation, is_bundle: shape.is_some() })
     }
 
     /// Opens the files that can be; a part or a failure for each, in their order. What is our own fault leaves one
@@ -126,6 +131,12 @@ impl Handler {
             parts: 1,
         }
     }
+}
+
+/// What there is to answer with.
+struct Planned {
+    representation: Representation,
+    is_bundle: bool,
 }
 
 /// A file that cannot be served.

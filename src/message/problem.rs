@@ -10,9 +10,6 @@ use crate::{body::Body, message::Response};
 /// The longest detail in bytes. It may quote what a client sent.
 const MAX_DETAIL_LEN: usize = 500;
 
-/// How long a client should wait before it tries again after a 503, in seconds.
-const RETRY_AFTER_SECS: HeaderValue = HeaderValue::from_static("1");
-
 /// What went wrong, for the client: no server paths, nothing about the inside.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Problem {
@@ -41,6 +38,9 @@ pub struct FileProblem {
 impl Problem {
     /// Its media type.
     pub const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+    /// How long a client should wait before it tries again after a 503, in seconds.
+    pub const RETRY_AFTER_SECS: HeaderValue = HeaderValue::from_static("1");
 
     /// A problem with a sentence that says what to do about it.
     pub fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -82,7 +82,7 @@ impl From<Problem> for Response {
         let response = Self::new(problem.status, Body::from(bytes::Bytes::from(problem.to_json())))
             .with_header(header::CONTENT_TYPE, Problem::MEDIA_TYPE);
         if problem.status == StatusCode::SERVICE_UNAVAILABLE {
-            return response.with_header(header::RETRY_AFTER, RETRY_AFTER_SECS);
+            return response.with_header(header::RETRY_AFTER, Problem::RETRY_AFTER_SECS);
         }
         response
     }

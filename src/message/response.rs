@@ -22,13 +22,29 @@ pub struct Response {
     pub content_length: Option<u64>,
     /// How many files the answer is made of, for the log; 0 where it is none.
     pub parts: usize,
+    /// Whether the body is a bundle, whole, for the metrics.
+    pub is_whole_bundle: bool,
+    /// Which place of the service answered, for the metrics: one of few names, whatever was asked for.
+    /// [`OTHER_ROUTE`](Self::OTHER_ROUTE) by default.
+    pub route: &'static str,
 }
 
 impl Response {
+    /// The route of an answer that no place of the service gave.
+    pub const OTHER_ROUTE: &'static str = "other";
+
     /// An answer with a body and its exact length.
     pub fn new(status: StatusCode, body: Body) -> Self {
         let content_length = Some(body.len());
-        Self { status, headers: HeaderMap::new(), body, content_length, parts: 0 }
+        Self {
+            status,
+            headers: HeaderMap::new(),
+            body,
+            content_length,
+            parts: 0,
+            is_whole_bundle: false,
+            route: Self::OTHER_ROUTE,
+        }
     }
 
     /// JSON text with a status.

@@ -19,6 +19,7 @@ mod passed;
 mod reload;
 mod secret;
 mod signals;
+mod status;
 mod vitals;
 mod worker;
 
@@ -39,10 +40,11 @@ pub use vitals::{Load, Vitals};
 
 pub use crate::handler::{HandlerOptions, ValidatorFacts};
 use crate::{
-    handler::{CurrentKey, Handler},
+    handler::{CurrentKey, Handler, ROUTES},
     message::Service,
-    server::{vitals::Pulse, worker::Worker},
+    server::{status::Status, vitals::Pulse, worker::Worker},
     store::{RootError, Store},
+    telemetry::{Log, Metrics},
     transport::{Address, TransportOptions},
 };
 
@@ -99,8 +101,8 @@ pub struct Server {
 
 impl Server {
     /// Opens the root and binds the addresses. It will listen there and on the sockets that were `passed`; where an
-    /// address is that of one of them, on that one.
-    pub fn open(config: &Config, passed: Vec<Listener>) -> Result<Self, StartError> {
+    /// address is that of one of them, on that one. What `log` loses is in the metrics.
+    pub fn open(config: &Config, passed: Vec<Listener>, log: &Arc<Log>) -> Result<Self, StartError> {
         let root = config.root.clone();
         let store = Store::open(&root).map_err(|error| StartError::Root { root, error })?;
         let key = load_secret(config.secret_file.as_deref())?;
@@ -111,8 +113,12 @@ impl Server {
                 listeners.push(Listener::bind(address, &config.socket)?);
             }
         }
+        let (opening, log) = (store.clone(), Arc::clone(log));
+        let metrics = Metrics::new(config.server.workers(), ROUTES)
+            .with_files_opened(move || opening.files_opened())
+            .with_lost_records(move || log.lost());
         let handler = Handler::new(store, key, config.handler);
-        Ok(Self { listeners, handler, options: config.server, vitals: Vitals::new(&config.server) })
+        Ok(Self { listeners, handler, options: config.server, vitals: Vitals::new(&config.server, metrics) })
     }
 
     /// How it is doing, for whoever watches it.
@@ -127,7 +133,9 @@ impl Server {
 
     /// Serves until `shutdown` asks to stop and everything has finished or was cut. Blocks the calling thread.
     pub fn run(self, shutdown: &Shutdown) -> Result<(), ServerError> {
-        run(self.listeners, self.handler, self.options, shutdown, &self.vitals)
+        let status = Status::new(Arc::clone(&self.vitals), shutdown);
+        let handler = self.handler.with_introspection(Arc::new(status));
+        run(self.listeners, handler, self.options, shutdown, &self.vitals)
     }
 }
 
@@ -145,6 +153,13 @@ pub struct ServerOptions {
     pub access_log: bool,
     /// How connections are served.
     pub transport: TransportOptions,
+}
+
+impl ServerOptions {
+    /// How many workers there will be: at least one.
+    pub fn workers(&self) -> usize {
+        self.workers.max(1)
+    }
 }
 
 impl Default for ServerOptions {

@@ -7,7 +7,10 @@ use std::sync::{
 
 use tokio::sync::{Semaphore, watch};
 
-use crate::{server::ServerOptions, transport::Exchange};
+use crate::{
+    server::ServerOptions,
+    telemetry::{Metrics, WorkerMetrics},
+};
 
 /// The round that a worker has answered which has ended: it owes no further answer.
 const ENDED: u64 = u64::MAX;
@@ -17,28 +20,27 @@ const ENDED: u64 = u64::MAX;
 pub struct Vitals {
     /// One for each connection that may be open.
     permits: Arc<Semaphore>,
-    max_connections: usize,
     workers: Box<[WorkerVitals]>,
+    /// What they count.
+    metrics: Arc<Metrics>,
     /// How many workers have begun to accept.
     accepting: watch::Sender<usize>,
     /// The number of the latest round of [`Vitals::ask`].
     round: watch::Sender<u64>,
 }
 
-/// What one worker tells. On a cache line of its own: it writes with every request, and others must not wait for it.
+/// What one worker tells.
 #[derive(Debug, Default)]
-#[repr(align(64))]
 struct WorkerVitals {
+    /// The number of the latest round that it has answered.
     answered: AtomicU64,
-    requests: AtomicU64,
-    bytes: AtomicU64,
 }
 
 /// How much a server has to do, and has done.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Load {
     /// Connections that are open now.
-    pub connections: usize,
+    pub connections: u64,
     /// Requests that were answered since the start, or at least begun to be.
     pub requests: u64,
     /// Bytes of their bodies that were sent.
@@ -46,13 +48,12 @@ pub struct Load {
 }
 
 impl Vitals {
-    /// Those of a server that has not started yet.
-    pub fn new(options: &ServerOptions) -> Arc<Self> {
-        let max_connections = options.max_connections.min(Semaphore::MAX_PERMITS);
+    /// Those of a server that has not started yet. `metrics` are for as many [workers](ServerOptions::workers()).
+    pub fn new(options: &ServerOptions, metrics: Metrics) -> Arc<Self> {
         Arc::new(Self {
-            permits: Arc::new(Semaphore::new(max_connections)),
-            max_connections,
-            workers: std::iter::repeat_with(WorkerVitals::default).take(options.workers.max(1)).collect(),
+            permits: Arc::new(Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS))),
+            workers: std::iter::repeat_with(WorkerVitals::default).take(options.workers()).collect(),
+            metrics: Arc::new(metrics),
             accepting: watch::Sender::new(0),
             round: watch::Sender::new(0),
         })
@@ -86,14 +87,16 @@ impl Vitals {
 
     /// How much there is to do, and was done.
     pub fn load(&self) -> Load {
-        let sum = |count: fn(&WorkerVitals) -> &AtomicU64| {
-            self.workers.iter().map(|worker| count(worker).load(Ordering::Relaxed)).sum()
-        };
         Load {
-            connections: self.max_connections - self.permits.available_permits(),
-            requests: sum(|worker| &worker.requests),
-            bytes: sum(|worker| &worker.bytes),
+            connections: self.metrics.open_connections(),
+            requests: self.metrics.requests(),
+            bytes: self.metrics.bytes_sent(),
         }
+    }
+
+    /// What the workers count.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     pub(super) fn permits(&self) -> &Arc<Semaphore> {
@@ -104,12 +107,13 @@ impl Vitals {
 /// One worker's place among the [`Vitals`]; when it is dropped the worker has ended.
 pub(super) struct Pulse {
     vitals: Arc<Vitals>,
+    metrics: Arc<WorkerMetrics>,
     number: usize,
 }
 
 impl Pulse {
     pub(super) fn new(vitals: &Arc<Vitals>, number: usize) -> Self {
-        Self { vitals: Arc::clone(vitals), number }
+        Self { vitals: Arc::clone(vitals), metrics: vitals.metrics.worker(number), number }
     }
 
     /// Says that this worker accepts from now on.
@@ -125,12 +129,9 @@ impl Pulse {
         }
     }
 
-    /// Counts a request.
-    pub(super) fn count(&self, exchange: &Exchange) {
-        if exchange.status.is_some() {
-            self.own().requests.fetch_add(1, Ordering::Relaxed);
-            self.own().bytes.fetch_add(exchange.bytes_sent, Ordering::Relaxed);
-        }
+    /// What this worker counts with.
+    pub(super) fn metrics(&self) -> &Arc<WorkerMetrics> {
+        &self.metrics
     }
 
     fn own(&self) -> &WorkerVitals {
@@ -146,10 +147,13 @@ impl Drop for Pulse {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::transport::Exchange;
 
     fn vitals() -> Arc<Vitals> {
-        Vitals::new(&ServerOptions { workers: 2, max_connections: 10, ..ServerOptions::default() })
+        Vitals::new(&ServerOptions { workers: 2, ..ServerOptions::default() }, Metrics::new(2, &["other"]))
     }
 
     #[tokio::test(flavor = "current_thread")]
@@ -193,16 +197,17 @@ mod tests {
     #[test]
     fn load_is_the_sum_over_the_workers() {
         let vitals = vitals();
-        let open = vitals.permits().try_acquire_many(3).expect("there are ten");
-        for number in [0, 1, 1] {
-            let mut exchange = Exchange::start();
-            Pulse::new(&vitals, number).count(&exchange);
-            (exchange.status, exchange.bytes_sent) = (Some(http::StatusCode::OK), 100);
-            Pulse::new(&vitals, number).count(&exchange);
-        }
-        assert_eq!(vitals.load(), Load { connections: 3, requests: 3, bytes: 300 });
+        let open = [0, 1, 1].map(|number| {
+            let pulse = Pulse::new(&vitals, number);
+            let mut exchange = Exchange::counted(Arc::clone(pulse.metrics().activity()));
+            pulse.metrics().count(&exchange, Duration::ZERO);
+            exchange.status = Some(http::StatusCode::OK);
+            pulse.metrics().count(&exchange, Duration::ZERO);
+            exchange
+        });
+        assert_eq!(vitals.load(), Load { connections: 3, requests: 3, bytes: 0 });
         drop(open);
-        assert_eq!(vitals.load().connections, 0);
+        assert_eq!(vitals.load(), Load { connections: 0, requests: 3, bytes: 0 });
     }
 
     async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {

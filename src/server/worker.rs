@@ -215,7 +215,8 @@ impl<V: Service + 'static> Connections<V> {
 
     async fn connection(self: Arc<Self>, accepted: OwnedFd, _permit: OwnedSemaphorePermit) {
         let access_log = self.options.access_log;
-        let mut recorded = Recorded { exchange: Exchange::start(), access_log, pulse: &self.pulse };
+        let exchange = Exchange::counted(Arc::clone(self.pulse.metrics().activity()));
+        let mut recorded = Recorded { exchange, access_log, pulse: &self.pulse };
         // Dropped before the record: the peer waits for the close, nobody waits for the record.
         let socket = StreamSocket::new(accepted);
         select! {
@@ -238,8 +239,7 @@ impl Drop for Recorded<'_> {
         if thread::panicking() {
             self.exchange.outcome = Outcome::Panicked;
         }
-        self.pulse.count(&self.exchange);
-        telemetry::record(&self.exchange, self.access_log);
+        telemetry::record(&self.exchange, self.pulse.metrics(), self.access_log);
     }
 }
 

@@ -22,12 +22,13 @@ use rustix::{
     io::Errno,
 };
 use thiserror::Error;
+use tokio::sync::Semaphore;
 
 use crate::{
     blocking,
     body::{Content, ContentError, Disk, FileId, Wait},
     message::{Stamp, Timestamp},
-    store::Key,
+    store::{Key, tally::Tally},
 };
 
 /// The most descriptors that the files of one request keep open; with one that is read ahead of its turn they are 16.
@@ -66,6 +67,10 @@ struct Root {
     device: u64,
     /// Whether the kernel can open from memory alone (`RESOLVE_CACHED`, Linux 5.12).
     opens_cached: bool,
+    /// Files that were opened.
+    opened: Tally,
+    /// One look at the root at a time.
+    looking: Arc<Semaphore>,
 }
 
 /// Why a directory cannot be the root.
@@ -161,7 +166,30 @@ impl Store {
         }
         let opens_cached = !matches!(probe(CACHED), Err(Errno::INVAL)) && !is_remote(&directory);
         let device = rustix::fs::fstat(&directory).map_err(|error| RootError::Open(error.into()))?.st_dev;
-        Ok(Self { root: Arc::new(Root { directory, device, opens_cached }) })
+        let (opened, looking) = (Tally::default(), Arc::new(Semaphore::new(1)));
+        Ok(Self { root: Arc::new(Root { directory, device, opens_cached, opened, looking }) })
+    }
+
+    /// How many files have been opened: to be measured, again where a request has too many to keep them open, and ahead
+    /// of their turn. Not among them is what turned out to be no regular file.
+    pub fn files_opened(&self) -> u64 {
+        self.root.opened.sum()
+    }
+
+    /// Whether the root directory can be opened now. Waits for its disk, but not on this thread; must run within a tokio
+    /// runtime.
+    ///
+    /// Cancel safety: safe. A look that a dead disk holds up goes on alone, and whoever comes after waits for it: it
+    /// never costs more than one thread.
+    pub async fn look_at_root(&self) -> Result<(), OpenError> {
+        let busy = |error: &dyn std::error::Error| OpenError::Busy(io::Error::other(error.to_string()));
+        let turn = Arc::clone(&self.root.looking).acquire_owned().await.map_err(|error| busy(&error))?;
+        let root = Arc::clone(&self.root);
+        let looked = blocking::run(Disk::Root, move || {
+            let _turn = turn;
+            root.look()
+        });
+        looked.await.map_err(|error| busy(&error))?.map_err(OpenError::from)
     }
 
     /// Opens and measures files; the results are in the order of the keys.
@@ -255,6 +283,19 @@ impl Root {
         }
     }
 
+    /// Opens the directory itself, as an open of a file beneath it would pass it.
+    fn look(&self) -> Result<(), Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = |access| rustix::fs::openat2(&self.directory, ".", flags | access, Mode::empty(), BENEATH);
+        let opened = match open(OFlags::RDONLY) {
+            // One that may be entered and not listed will do.
+            Err(Errno::ACCESS) => open(OFlags::PATH)?,
+            opened => opened?,
+        };
+        // One that was removed is still there for whoever has it open, without a name.
+        if rustix::fs::fstat(&opened)?.st_nlink == 0 { Err(Errno::NOENT) } else { Ok(()) }
+    }
+
     /// Opens a file and looks at what was opened. What is no regular file is `EISDIR`.
     fn measure(&self, key: &Key, reach: Reach) -> Result<Opened, Errno> {
         let descriptor = self.open(key.as_path(), reach)?;
@@ -262,6 +303,7 @@ impl Root {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Errno::ISDIR);
         }
+        self.opened.add_one();
         let changed = Timestamp { secs: stat.st_ctime, nanos: nanos(stat.st_ctime_nsec) };
         Ok(Opened { descriptor, identity: Identity::of(&stat), changed })
     }

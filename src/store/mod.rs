@@ -3,6 +3,7 @@
 mod key;
 mod local;
 mod media_type;
+mod tally;
 
 pub use key::{Key, KeyError, MAX_KEY_LEN};
 pub use local::{Entry, LocalFile, MAX_HELD_DESCRIPTORS, OpenError, RootError, Store, is_remote};

@@ -10,38 +10,33 @@ use std::{
 
 use tracing::{debug, error, info};
 
-use crate::transport::{Cut, Exchange, Outcome};
+use crate::{
+    telemetry::{WorkerMetrics, cut::Cause},
+    transport::{Cut, Exchange, Outcome},
+};
 
 /// How much of a path, a query or a request id goes into a record, in bytes before escaping. A list of files
 /// can be 64 KiB long, a log line should not be.
 const MAX_LOGGED_LEN: usize = 512;
 
-/// Writes down how an exchange went: our faults at error, the peer's at debug, and one record of the request
-/// itself if `access_log` is on.
-pub fn record(exchange: &Exchange, access_log: bool) {
+/// Counts an exchange that is over and writes down how it went: our faults at error, the peer's at debug, and one record
+/// of the request itself if `access_log` is on.
+pub fn record(exchange: &Exchange, metrics: &WorkerMetrics, access_log: bool) {
+    let duration = exchange.started.elapsed();
+    metrics.count(exchange, duration);
     let id = request_id(exchange);
-    let cut = match &exchange.outcome {
+    match &exchange.outcome {
         Outcome::Silent => return,
-        Outcome::Complete => None,
-        Outcome::Unfinished => Some("shutdown"),
-        Outcome::Panicked => Some("panic"),
-        Outcome::Refused(reason) => {
-            debug!(request_id = display(&id), reason, "the peer sent no request");
-            None
-        }
+        Outcome::Complete | Outcome::Unfinished | Outcome::Panicked => {}
+        Outcome::Refused(reason) => debug!(request_id = display(&id), reason, "the peer sent no request"),
         Outcome::Cut(Cut::Client(cause)) => {
             debug!(request_id = display(&id), %cause, "the reader closed the connection");
-            Some("client")
         }
-        Outcome::Cut(Cut::Stalled) => {
-            debug!(request_id = display(&id), "the reader took nothing in time");
-            Some("stalled")
-        }
+        Outcome::Cut(Cut::Stalled) => debug!(request_id = display(&id), "the reader took nothing in time"),
         Outcome::Cut(Cut::Content { parameter, error }) => {
             error!(request_id = display(&id), parameter, cause = %error, "an answer was cut");
-            Some("file")
         }
-    };
+    }
     if !access_log {
         return;
     }
@@ -57,10 +52,10 @@ pub fn record(exchange: &Exchange, access_log: bool) {
         status = exchange.status.map(|s| s.as_u16()),
         bytes = exchange.bytes_sent,
         parts = exchange.parts,
-        duration_us = u64::try_from(exchange.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
         peer = request.and_then(|r| r.peer.as_ref()).map(|peer| display(escaped(peer))),
         request_id = display(&id),
-        cut,
+        cut = Cause::of(&exchange.outcome).map(Cause::name),
         refused,
         "request"
     );

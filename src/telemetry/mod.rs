@@ -1,9 +1,14 @@
-//! Log records: where they go, and the one that every request leaves.
+//! What an operator sees: log records and metrics.
 
 mod access;
+mod cut;
+mod histogram;
 mod json;
 mod log;
+mod metrics;
+mod page;
 mod sink;
 
 pub use access::record;
 pub use log::{Log, LogError, LogFormat, LogOptions};
+pub use metrics::{Metrics, WorkerMetrics};

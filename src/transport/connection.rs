@@ -39,11 +39,15 @@ pub async fn serve(socket: &impl Socket, service: &impl Service, options: &Trans
         exchange.outcome = Outcome::Silent;
         return;
     };
+    let Exchange { connection, first_byte, bytes_sent, .. } = &mut *exchange;
+    let activity = connection.activity();
     let mut sent = 0;
-    let bytes_sent = &mut exchange.bytes_sent;
-    let result = send(socket, &mut body, options, |count| {
+    let result = send(socket, &mut body, options, activity, |count| {
+        first_byte.get_or_insert_with(std::time::Instant::now);
         sent += count;
-        *bytes_sent = sent.saturating_sub(head_len);
+        let of_body = sent.saturating_sub(head_len);
+        activity.add_bytes_sent(of_body - *bytes_sent);
+        *bytes_sent = of_body;
     });
     let result = result.await;
     exchange.outcome = match (result, refused) {
@@ -109,7 +113,9 @@ fn compose(response: Response, is_head: bool, unread: bool, refused: Option<Stri
     let head = wire::encode_head(&response);
     let head_len = head.len() as u64;
     exchange.status = Some(response.status);
+    exchange.route = response.route;
     exchange.parts = response.parts;
+    exchange.bundle_len = response.content_length.filter(|_| response.is_whole_bundle && !is_head);
     let mut body = if is_head { Body::empty() } else { response.body };
     body.push_front(head);
     Begun { body, head_len, unread, refused }

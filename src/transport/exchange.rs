@@ -1,11 +1,14 @@
 //! What happened on one connection, for the log and the metrics.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 
-use crate::message::Request;
+use crate::{
+    message::{Request, Response},
+    transport::activity::{Activity, OpenConnection},
+};
 
 /// The record of one request and its answer; filled in as it goes, so that it is true at any moment, also
 /// when the connection is dropped.
@@ -17,12 +20,19 @@ pub struct Exchange {
     pub request: Option<RequestFacts>,
     /// The status, once it is decided.
     pub status: Option<StatusCode>,
+    /// Which place of the service answered; [`Response::route`].
+    pub route: &'static str,
     /// How many files the answer is made of.
     pub parts: usize,
+    /// The length of the body in bytes where the answer is a whole bundle.
+    pub bundle_len: Option<u64>,
+    /// When the kernel took the first byte of the answer.
+    pub first_byte: Option<Instant>,
     /// How many bytes of the body were handed to the kernel.
     pub bytes_sent: u64,
     /// How it ended.
     pub outcome: Outcome,
+    pub(super) connection: OpenConnection,
 }
 
 /// What the log tells of a request.
@@ -74,15 +84,29 @@ pub enum Cut {
 }
 
 impl Exchange {
-    /// The record of a connection that was accepted just now.
+    /// The record of a connection that was accepted just now, and that nobody counts.
     pub fn start() -> Self {
+        Self::counted(Arc::default())
+    }
+
+    /// What the connections of its worker do, this one among them.
+    pub fn activity(&self) -> &Activity {
+        self.connection.activity()
+    }
+
+    /// The record of a connection that was accepted just now. It counts as open until the record is dropped.
+    pub fn counted(activity: Arc<Activity>) -> Self {
         Self {
             started: Instant::now(),
             request: None,
             status: None,
+            route: Response::OTHER_ROUTE,
             parts: 0,
+            bundle_len: None,
+            first_byte: None,
             bytes_sent: 0,
             outcome: Outcome::Unfinished,
+            connection: OpenConnection::begin(activity),
         }
     }
 }

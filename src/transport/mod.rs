@@ -2,8 +2,10 @@
 //!
 //! Generic over the [`Socket`] and over the [`Service`](crate::message::Service): no routes here.
 
+mod activity;
 mod address;
 mod connection;
+mod counter;
 mod disk;
 mod exchange;
 mod receive;
@@ -13,8 +15,10 @@ mod socket;
 
 use std::time::Duration;
 
+pub use activity::Activity;
 pub use address::{Address, AddressError, MAX_SOCKET_PATH_LEN};
 pub use connection::serve;
+pub use counter::LocalCounter;
 pub use exchange::{Cut, Exchange, Outcome, RequestFacts};
 pub use send::{SendError, send};
 pub use socket::{SEND_BUFFER_LEN, Socket, StreamSocket, watch};

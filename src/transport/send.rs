@@ -14,6 +14,7 @@ use std::{
     ops::Range,
     os::fd::{AsFd as _, OwnedFd},
     sync::Arc,
+    time::Duration,
 };
 
 use rustix::io::{Errno, ReadWriteFlags};
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 use crate::{
     blocking,
     body::{Body, Content, ContentError, FileRange, Segment, Wait},
-    transport::{Socket, TransportOptions, disk, recent},
+    transport::{Activity, Socket, TransportOptions, disk, recent},
 };
 
 /// From this size on a file is not copied into the gathered buffer but sent with `sendfile`, which costs
@@ -33,6 +34,10 @@ const SENDFILE_MIN_LEN: u64 = 16 * 1024 + 1;
 /// How many calls a connection may make before the others of its worker get a turn. A fast reader of a
 /// file in memory is always ready: without a bound it would starve them.
 const CALLS_PER_TURN: u32 = 16;
+
+/// A reader that has taken nothing for this long counts as stalled: no pause of one that reads lasts as long, unless it
+/// is very slow.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 /// How much of a chunk that had to be read from the disk is kept while a reader takes nothing.
 const KEPT_COLD_LEN: usize = 4096;
@@ -64,7 +69,8 @@ pub enum SendError {
     Stalled,
 }
 
-/// Sends a whole body; `progress` is told of every count of bytes that the kernel took.
+/// Sends a whole body; `progress` is told of every count of bytes that the kernel took, `activity` of what it took to
+/// get there.
 ///
 /// After an error nothing more may be sent: the peer must be able to see that the answer is not whole.
 /// Cancel safety: part of the body may be on the wire; the connection can only be closed.
@@ -72,10 +78,12 @@ pub async fn send(
     socket: &impl Socket,
     body: &mut Body,
     options: &TransportOptions,
+    activity: &Activity,
     mut progress: impl FnMut(u64) + Send,
 ) -> Result<(), SendError> {
     socket.expect_to_send(body.len());
-    let mut sender = Sender { socket, options, sendfile: options.sendfile, open: None, calls: 0, fetched_to: u64::MAX };
+    let sendfile = options.sendfile;
+    let mut sender = Sender { socket, options, activity, sendfile, open: None, calls: 0, fetched_to: u64::MAX };
     while !body.is_empty() {
         let count = sender.send_some(body).await?;
         progress(count);
@@ -92,6 +100,7 @@ pub async fn send(
 struct Sender<'a, S> {
     socket: &'a S,
     options: &'a TransportOptions,
+    activity: &'a Activity,
     /// Off once the kernel said that it cannot.
     sendfile: bool,
     /// The file that is being sent, so that it is opened once.
@@ -205,6 +214,7 @@ impl<S: Socket> Sender<'_, S> {
     /// Reads a chunk on the blocking pool and writes what the socket takes of it; the files behind it are fetched
     /// meanwhile.
     async fn send_cold(&mut self, range: &FileRange, body: &Body) -> Result<u64, SendError> {
+        self.activity.add_cold_read();
         let wanted = range.clone();
         let count = range.len.min(self.options.chunk_size as u64) as usize;
         let open = self.open.take().filter(|open| Arc::ptr_eq(&open.content, &range.content));
@@ -248,10 +258,7 @@ impl<S: Socket> Sender<'_, S> {
     async fn attempt(&self, mut attempt: impl FnMut() -> io::Result<Attempt> + Send) -> Result<Attempt, SendError> {
         // Nearly always there is room, and then no clock has to be set.
         let attempted = match attempt() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let waited = timeout(self.options.stall_timeout, self.socket.when_writable(attempt)).await;
-                waited.map_err(|_| SendError::Stalled)?
-            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(&mut attempt).await?,
             attempted => attempted,
         };
         match attempted {
@@ -259,6 +266,24 @@ impl<S: Socket> Sender<'_, S> {
             Ok(attempt) => Ok(attempt),
             Err(error) => Err(SendError::Peer(error)),
         }
+    }
+
+    /// Waits for room, and counts as stalled once that has taken long.
+    async fn wait(
+        &self,
+        mut attempt: impl FnMut() -> io::Result<Attempt> + Send,
+    ) -> Result<io::Result<Attempt>, SendError> {
+        let limit = self.options.stall_timeout;
+        if let Ok(attempted) = timeout(limit.min(STALLED_AFTER), self.socket.when_writable(&mut attempt)).await {
+            return Ok(attempted);
+        }
+        let left = limit.saturating_sub(STALLED_AFTER);
+        if left.is_zero() {
+            return Err(SendError::Stalled);
+        }
+        let _stall = self.activity.stall();
+        let waited = timeout(left, self.socket.when_writable(attempt)).await;
+        waited.map_err(|_| SendError::Stalled)
     }
 }
 

@@ -12,7 +12,6 @@ mod forms;
 mod lint;
 
 use std::{
-    env,
     ffi::OsStr,
     fs::{self, File},
     os::unix::ffi::OsStrExt as _,
@@ -24,7 +23,7 @@ use std::{
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use crate::harness::{Site, Stack, noise, program, stream_target};
+use crate::harness::{Site, Stack, noise, program, stream_target, test_env};
 
 /// A program that reads a bundle.
 struct Reader {
@@ -93,12 +92,6 @@ fn run(interpreter: &Path, script: &str, arguments: &[impl AsRef<OsStr>]) -> (bo
         panic!("{script} says {said:?}, and: {}", String::from_utf8_lossy(&output.stderr));
     });
     (output.status.success(), line)
-}
-
-/// Where `scripts/test` has put the readers' packages.
-fn test_env() -> PathBuf {
-    let given = env::var_os("AXON_TEST_ENV").map(PathBuf::from);
-    given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-env"))
 }
 
 #[track_caller]

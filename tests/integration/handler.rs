@@ -49,7 +49,17 @@ async fn routes() {
         let file = call(&handler, method, "/api/stream-files?file1=a.txt").await;
         assert_eq!((file.status, file.content_length), (StatusCode::OK, Some(10)));
     }
-    for path in ["/", "", "/api", "/api/", "/api/health/", "/API/health", "/api/stream-files/a.txt", "/etc/passwd"] {
+    for path in [
+        "/",
+        "",
+        "/api",
+        "/api/",
+        "/api/health/",
+        "/API/health",
+        "/api/metrics",
+        "/api/stream-files/a.txt",
+        "/etc/passwd",
+    ] {
         let response = get(&handler, path).await;
         assert_eq!(response.status, StatusCode::NOT_FOUND, "{path}");
         problem(&response);

@@ -10,9 +10,11 @@
 //! | `faults` | files that change, disks that fail, readers that stall, too many of something, a log that is stuck |
 //! | `handler` | requests to answers, without a socket |
 //! | `harness` | a site of awkward files, a running daemon, nginx, raw clients, a strict multipart reader |
+//! | `health` | whether somebody answers, and whether files could be served |
 //! | `limits` | every limit from both sides |
 //! | `log` | what a request leaves in the log |
 //! | `manual` | the manual pages and the completions of shells, as they are generated |
+//! | `metrics` | what is counted, and what ships beside it: alerts, dashboard |
 //! | `nginx` | through a real nginx with the project's nginx.conf |
 //! | `paths` | names that lead elsewhere, or nowhere, or to what is no file |
 //! | `protocol` | the uwsgi protocol: packets whole, in pieces, at their limits, and what only looks like one |
@@ -35,9 +37,11 @@ mod corpus;
 mod faults;
 mod handler;
 mod harness;
+mod health;
 mod limits;
 mod log;
 mod manual;
+mod metrics;
 mod nginx;
 mod paths;
 mod protocol;

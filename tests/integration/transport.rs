@@ -9,7 +9,7 @@ use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 use axon::{
     body::{Body, Content, ContentError, Wait},
     message::{Request, Response},
-    transport::{Exchange, TransportOptions, serve},
+    transport::{Activity, Exchange, TransportOptions, serve},
 };
 use http::StatusCode;
 use trickle::Trickle;

@@ -1,12 +1,12 @@
 //! A panic costs the request it happens in, and nothing else.
 
-use std::{fs, panic, str::FromStr as _, thread};
+use std::{fs, panic, str::FromStr as _, sync::Arc, thread};
 
 use axon::{
     body::Body,
     message::{Request, Response},
     server::{Listener, ServerOptions, Shutdown, SocketOptions, Vitals, run},
-    telemetry::{Log, LogFormat, LogOptions},
+    telemetry::{Log, LogFormat, LogOptions, Metrics},
     transport::Address,
 };
 use http::StatusCode;
@@ -40,7 +40,8 @@ fn a_panic_costs_one_request() {
     let shutdown = Shutdown::default();
     let stop = shutdown.drain.clone();
     let options = ServerOptions { workers: 1, max_connections: 2, ..ServerOptions::default() };
-    let vitals = Vitals::new(&options);
+    let vitals = Vitals::new(&options, Metrics::new(1, &["other"]));
+    let metrics = Arc::clone(vitals.metrics());
     let server = thread::spawn(move || run(vec![listener], service, options, &shutdown, &vitals));
     let get = |path: &str| exchange(&socket, &Packet::get(path).to_bytes());
     // More of them than connections are allowed: each gives its place back.
@@ -64,6 +65,10 @@ fn a_panic_costs_one_request() {
         assert_eq!(count(&|record| record["level"] == "ERROR" && record["panic"] == text), ROUNDS, "one each");
         assert_eq!(count(&|record| record["path"] == path && record["cut"] == "panic"), ROUNDS, "{records:?}");
         assert_eq!(count(&|record| record["path"] == path), ROUNDS, "and no other");
+    }
+    let page = metrics.page();
+    for line in ["axon_cut_transfers_total{cause=\"panic\"} 10", "axon_open_connections 0"] {
+        assert!(page.lines().any(|found| found == line), "{line} is not in {page}");
     }
     assert_eq!(count(&|record| record["path"] == "/fine" && record["cut"].is_null()), ROUNDS);
 }

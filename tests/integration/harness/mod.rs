@@ -8,6 +8,7 @@ mod download;
 mod http;
 mod inject;
 mod manager;
+mod metrics;
 mod multipart;
 mod nginx;
 mod packet;
@@ -22,6 +23,7 @@ pub use download::Download;
 pub use http::{HttpConnection, curl, curl_command};
 pub use inject::injecting;
 pub use manager::{Manager, Passed, listening_socket, spawn_with};
+pub use metrics::{METRICS, Metrics};
 pub use multipart::{Part, read_multipart};
 pub use nginx::{NGINX_CONF, Nginx, NginxOptions, Stack, empty_prefix, nginx_command};
 pub use packet::{Packet, connect, exchange, exchange_half_closed, exchange_in_pieces, read_answer};
@@ -32,7 +34,7 @@ use std::{
     env,
     fs::OpenOptions,
     io::Write as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -61,13 +63,24 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Where `scripts/test` puts what the tests need and the system does not have.
+pub fn test_env() -> PathBuf {
+    let given = env::var_os("AXON_TEST_ENV").map(PathBuf::from);
+    given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-env"))
+}
+
 /// Where a program is. It is never a reason to leave a test out: without the program the test fails.
 #[track_caller]
 pub fn program(name: &str, package: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     // A user's PATH on Debian lacks the directories of the system's own programs.
     let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-    let found = env::split_paths(&path).chain(system).map(|directory| directory.join(name)).find(|file| file.is_file());
+    let own = test_env().join("bin");
+    let found = env::split_paths(&path)
+        .chain(system)
+        .chain([own])
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file());
     found.unwrap_or_else(|| panic!("{name} is missing; run scripts/test once, or type: apt-get install {package}"))
 }
 

@@ -12,7 +12,7 @@ use axon::{
     body::{Content, ContentError},
     bundle::{Part, Shape, bundle},
     message::{ETag, Representation},
-    transport::{StreamSocket, TransportOptions, send},
+    transport::{Activity, StreamSocket, TransportOptions, send},
 };
 use bytes::Bytes;
 use http::HeaderMap;
@@ -246,7 +246,7 @@ fn a_range_touches_no_file_before_it_and_none_behind() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let socket = StreamSocket::new(ours.into());
-        send(&socket, &mut body, &TransportOptions::default(), |_| {}).await.expect("sent");
+        send(&socket, &mut body, &TransportOptions::default(), &Activity::default(), |_| {}).await.expect("sent");
     });
     let mut received = Vec::new();
     std::io::Read::read_to_end(&mut theirs, &mut received).expect("received");

@@ -95,7 +95,7 @@ async fn any_slice_of_a_body_can_be_sent() {
         for (start, end) in [(0, 1), (1, 700), (16_000, 90_000), (content.len() - 5, content.len()), (33_000, 33_000)] {
             let socket = Trickle::new(Vec::new(), manners);
             let mut slice = body.slice(start as u64..end as u64);
-            send(&socket, &mut slice, &options, |_| {}).await.expect("sent");
+            send(&socket, &mut slice, &options, &Activity::default(), |_| {}).await.expect("sent");
             assert!(socket.output() == content[start..end], "{path}, {start} to {end}");
         }
     }
@@ -115,8 +115,10 @@ async fn cold_files_arrive_whole() {
             let mut body = Body::empty();
             body.push_file(file, len as u64);
             let socket = Trickle::new(get(), Manners { takes: 50_000, hesitates: true, ..manners });
-            serve_one(&socket, |_| ready(ok(body.clone())), &options).await;
+            let exchange = serve_one(&socket, |_| ready(ok(body.clone())), &options).await;
             assert!(socket.output() == expected(&content[..len]), "{path}, {len} bytes");
+            let activity = exchange.activity();
+            assert_eq!(activity.bytes_sent(), len as u64, "{path}: {activity:?}");
         }
     }
 }
@@ -148,9 +150,49 @@ async fn files_behind_one_that_had_to_be_read_are_fetched_meanwhile() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
+    let unwatched = Activity::default();
     tokio::select! {
-        sent = send(&socket, &mut body, &options, |_| {}) => panic!("{sent:?}"),
+        sent = send(&socket, &mut body, &options, &unwatched, |_| {}) => panic!("{sent:?}"),
         fetched = tokio::time::timeout(Duration::from_secs(20), fetched) => fetched.expect("all are fetched"),
+    }
+}
+
+/// Content that is opened by whoever may wait for the disk, and by nobody else.
+#[derive(Debug)]
+struct OnDisk(Arc<OpenFile>);
+
+impl Content for OnDisk {
+    fn open(&self, wait: Wait) -> Result<Arc<OwnedFd>, ContentError> {
+        if wait == Wait::Never { Err(ContentError::WouldWait) } else { self.0.open(wait) }
+    }
+
+    fn check(&self, descriptor: &OwnedFd) -> Result<(), ContentError> {
+        self.0.check(descriptor)
+    }
+
+    fn parameter(&self) -> &[u8] {
+        self.0.parameter()
+    }
+
+    fn measured_len(&self) -> u64 {
+        self.0.measured_len()
+    }
+}
+
+#[tokio::test]
+async fn what_has_to_be_read_from_the_disk_is_counted() {
+    let content = noise(5000);
+    for (path, options, manners) in send_paths() {
+        let mut body = Body::empty();
+        for _ in 0..3 {
+            body.push_file(Arc::new(OnDisk(OpenFile::holding(&content))), 5000);
+            body.push_file(OpenFile::holding(&content), 5000);
+        }
+        let socket = Trickle::new(get(), manners);
+        let exchange = serve_one(&socket, |_| ready(ok(body.clone())), &options).await;
+        assert_eq!(exchange.bytes_sent, 30_000, "{path}");
+        // Of a file that was opened once, the next chunk is in memory.
+        assert_eq!(exchange.activity().cold_reads(), 3, "{path}");
     }
 }
 
@@ -166,7 +208,7 @@ async fn a_real_socket_carries_the_same_bytes() {
         });
         let socket = StreamSocket::new(ours.into());
         let mut copy = body.clone();
-        send(&socket, &mut copy, &options, |_| {}).await.expect("sent");
+        send(&socket, &mut copy, &options, &Activity::default(), |_| {}).await.expect("sent");
         drop(socket);
         let received = reader.join().expect("no panic").expect("received");
         assert!(received == content, "{path}");
@@ -217,6 +259,48 @@ async fn a_reader_that_stalls_is_given_up_after_the_stall_timeout() {
         let waited = started.elapsed();
         assert!(waited >= options.stall_timeout && waited < options.stall_timeout + 10 * SECOND, "{waited:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_takes_nothing_counts_as_stalled_after_a_second() {
+    let (body, _) = mixed_body();
+    let options = TransportOptions { stall_timeout: 3 * SECOND, ..TransportOptions::default() };
+    let activity = Arc::new(Activity::default());
+    let socket = Trickle::new(get(), Manners { full_after: 100_000, ..Manners::default() });
+    let service = |_| ready(ok(body.clone()));
+    let mut exchange = Exchange::counted(Arc::clone(&activity));
+    tokio::join!(serve(&socket, &service, &options, &mut exchange), async {
+        let begin = tokio::time::Instant::now();
+        for (at, stalled) in [(500, 0), (990, 0), (1010, 1), (2990, 1)] {
+            tokio::time::sleep_until(begin + Duration::from_millis(at)).await;
+            assert_eq!((activity.open(), activity.stalled()), (1, stalled), "after {at} ms");
+        }
+    });
+    assert_eq!((activity.open(), activity.stalled()), (1, 0));
+    assert!(exchange.first_byte.is_some());
+    assert_eq!(activity.bytes_sent(), exchange.bytes_sent);
+    drop(exchange);
+    assert_eq!(activity.open(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_cut_while_it_is_stalled_is_no_longer_counted() {
+    let (body, _) = mixed_body();
+    let activity = Arc::new(Activity::default());
+    let socket = Trickle::new(get(), Manners { full_after: 100_000, ..Manners::default() });
+    let service = |_| ready(ok(body.clone()));
+    let mut exchange = Exchange::counted(Arc::clone(&activity));
+    let options = TransportOptions::default();
+    let stalled = async {
+        tokio::time::sleep(2 * SECOND).await;
+        activity.stalled()
+    };
+    tokio::select! {
+        () = serve(&socket, &service, &options, &mut exchange) => panic!("it waits"),
+        stalled = stalled => assert_eq!(stalled, 1),
+    }
+    drop(exchange);
+    assert_eq!((activity.open(), activity.stalled()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
