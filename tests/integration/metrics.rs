@@ -4,11 +4,13 @@
 //! | --- | --- |
 //! | `counts` | numbers after requests that are known |
 //! | `cuts` | answers that did not go out whole, readers that stall, records that were lost |
+//! | `rules` | what ships beside it: alerts, dashboard, documentation; judged by promtool |
 //!
 //! Here: the page as an answer.
 
 mod counts;
 mod cuts;
+mod rules;
 
 use crate::harness::{Daemon, METRICS, Packet, Site, Stack, curl_command};
 
