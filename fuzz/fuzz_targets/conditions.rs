@@ -161,7 +161,9 @@ fn is_answered_as_decided(input: &Input<'_>, method: &Method, headers: &HeaderMa
 impl Input<'_> {
     fn modified(&self) -> Option<SystemTime> {
         /// The first second of 2070: before it, the two digits of RFC 850 mean the same year to everybody.
-        const END: u32 = 3_155_760_000;
+        const END: u32 = 3_155_760_000 - LATEST;
+        /// By how much the date of a field may be later.
+        const LATEST: u32 = i8::MAX as u32;
         Some(UNIX_EPOCH + Duration::from_secs((self.modified? % END).into()))
     }
 
@@ -290,9 +292,13 @@ impl Tags<'_> {
         match self {
             Self::Any => Some(true),
             Self::List(tags) => Some(tags.iter().any(|tag| tag.ours && (weakly || !tag.weak))),
-            // Without ours in it, it can only be the star.
-            Self::Text(text) if !text.windows(3).any(|three| three == b"TAG") => Some(text.trim_ascii() == b"*"),
-            Self::Text(_) => None,
+            Self::Text(_) => {
+                let value = self.value();
+                let ours = answer::etag().as_bytes();
+                // Without ours in it, it can only be the star.
+                let has_ours = value.windows(ours.len()).any(|piece| piece == ours);
+                (!has_ours).then(|| value.trim_ascii() == b"*")
+            }
         }
     }
 }

@@ -15,10 +15,15 @@ run_deploy 2 --binary /no/such/file
 run_deploy 2 --port 65536
 run_deploy 2 --server-name 'a; include /etc/shadow'
 same 'wrong usage changes nothing' "$nothing" "$(files_now)"
+# Somebody else may not be let into the checkout.
+open=$(mktemp -d)
+cp -R -- "$CHECKOUT/scripts" "$open/"
+chmod 755 "$open"
 code=0
-setpriv --reuid=nobody --regid=nogroup --clear-groups "$deploy" --port 81 >"$said" 2>&1 || code=$?
+setpriv --reuid=nobody --regid=nogroup --clear-groups "$open/scripts/deploy-axon.sh" --port 81 >"$said" 2>&1 || code=$?
 equal 'not as somebody else' "$code" 1
-has_said 'it says what to type' "sudo $deploy --port 81"
+has_said 'it says what to type' "sudo $open/scripts/deploy-axon.sh --port 81"
+rm -rf -- "$open"
 
 echo '-- a first deploy that fails'
 cat >/tmp/ends-at-once <<'TEXT'
