@@ -15,6 +15,21 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration/check/nginx")
 }
 
+/// A copy of that folder at a site: nginx, and whoever runs the tests' programs, may not be let into the sources.
+fn copied_folder(site: &Site) -> PathBuf {
+    let copies = site.beside("configurations");
+    for part in ["", "sites"] {
+        fs::create_dir_all(copies.join(part)).expect("a directory");
+        for entry in fs::read_dir(folder().join(part)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                fs::copy(&path, copies.join(part).join(path.file_name().expect("a name"))).expect("a copy");
+            }
+        }
+    }
+    copies
+}
+
 /// What is to be said, and what was: file, line, severity and subject.
 type Said = (String, u64, String, String);
 
@@ -50,24 +65,12 @@ fn said(report: &Report) -> Vec<Said> {
 
 #[test]
 fn each_mistake_is_found_at_its_line_in_files_and_in_what_nginx_prints() {
-    // nginx tells its user what it loads, so that the files have to be where that user can read them.
     let site = Site::empty();
     let prefix = empty_prefix(&site, "nginx");
-    let copies = site.beside("configurations");
-    fs::create_dir_all(copies.join("sites")).expect("a directory");
-    let mut names = Vec::new();
-    for entry in
-        fs::read_dir(folder()).expect("a folder").chain(fs::read_dir(folder().join("sites")).expect("a folder"))
-    {
-        let path = entry.expect("an entry").path();
-        let name = path.strip_prefix(folder()).expect("it is in it").to_owned();
-        if path.is_file() {
-            fs::copy(&path, copies.join(&name)).expect("a copy");
-            names.extend(
-                (name.parent() == Some(Path::new("")) && name.extension().is_some_and(|e| e == "conf")).then_some(name),
-            );
-        }
-    }
+    let copies = copied_folder(&site);
+    let files =
+        fs::read_dir(&copies).expect("a folder").map(|entry| PathBuf::from(entry.expect("an entry").file_name()));
+    let mut names: Vec<PathBuf> = files.filter(|name| name.extension().is_some_and(|e| e == "conf")).collect();
     names.sort();
     assert!(names.len() > 40, "{names:?}");
     let secret = site.beside("secret");
@@ -119,10 +122,8 @@ fn the_projects_own_configuration_is_as_it_should_be_with_and_without_its_cache(
 
 #[test]
 fn what_is_asked_of_axon_is_compared_with_what_nginx_does() {
-    // A copy: whoever runs the program may not be let into the folder of the sources.
     let site = Site::empty();
-    let good = site.beside("good.conf");
-    fs::copy(folder().join("good.conf"), &good).expect("a copy");
+    let good = copied_folder(&site).join("good.conf");
     let good = good.to_str().expect("a path");
     for (arguments, subject) in [
         (&["--max-body", "2m"][..], Some("body-size")),
