@@ -17,6 +17,7 @@ mod listener;
 mod notifier;
 mod passed;
 mod reload;
+mod scheduling;
 mod secret;
 mod signals;
 mod status;

@@ -27,7 +27,7 @@ use tracing::{error, info, warn};
 use crate::{
     blocking,
     message::Service,
-    server::{Listener, ServerError, ServerOptions, Shutdown, vitals::Pulse},
+    server::{Listener, ServerError, ServerOptions, Shutdown, scheduling, vitals::Pulse},
     telemetry,
     transport::{self, Address, Exchange, Outcome, StreamSocket},
 };
@@ -62,6 +62,7 @@ impl<V: Service + 'static> Worker<V> {
     pub(super) fn run(self) -> Result<(), ServerError> {
         // However this thread ends, the others must not go on as if nothing had happened.
         let _stop_all = self.shutdown.drain.clone().drop_guard();
+        scheduling::wait_for_the_processor();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             // For both disks: what bounds them is one number for all workers.

@@ -82,6 +82,7 @@ field() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$pid/status"; }
 equal 'no capabilities' "$(field CapEff) $(field CapBnd)" '0000000000000000 0000000000000000'
 equal 'no new privileges, and a filter of system calls' "$(field NoNewPrivs) $(field Seccomp)" '1 2'
 [[ $(readlink "/proc/$pid/ns/net") != "$(readlink /proc/1/ns/net)" ]] || wrong 'it has the network of the system'
+equal 'it interrupts nobody' "$(ps -o policy= -p "$pid" | tr -d ' ')" B
 touch /root/canary
 equal 'no homes' "$(ls -A "/proc/$pid/root/root")" ''
 equal 'a file system that is read-only' "$(awk '$5 == "/" { print substr($6, 1, 2) }' "/proc/$pid/mountinfo" | tail -n 1)" ro

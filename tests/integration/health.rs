@@ -115,7 +115,7 @@ fn whoever_asks_while_it_drains_is_told_to_go_elsewhere() {
 fn a_root_that_hangs_is_given_up_and_holds_up_nobody() {
     let site = Site::empty();
     // It is looked at once at the start and once for each question.
-    let Some(shell) = injecting(&site.root(), &["fstat:delay_enter=3000000"]) else { return };
+    let Some(shell) = injecting(Some(&site.root()), &["fstat:delay_enter=3000000"]) else { return };
     let options = DaemonOptions { arguments: &["--workers", "1"], shell: Some(&shell), ..DaemonOptions::default() };
     let mut daemon = Daemon::start_with(&site, options);
     let idle = daemon.idle_descriptors();

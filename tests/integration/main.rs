@@ -19,6 +19,7 @@
 //! | `paths` | names that lead elsewhere, or nowhere, or to what is no file |
 //! | `protocol` | the uwsgi protocol: packets whole, in pieces, at their limits, and what only looks like one |
 //! | `representation` | ranges, conditions, shapes, lists: of real files, without a socket |
+//! | `scheduling` | the policy that the threads run under |
 //! | `sockets` | who may connect, what is at a socket's place, and how a daemon ends |
 //! | `systemd` | sockets that are passed, what a service manager is told and asks for, restarts, the units |
 //! | `transport` | one connection over sockets in memory that stall, trickle and break |
@@ -46,6 +47,7 @@ mod nginx;
 mod paths;
 mod protocol;
 mod representation;
+mod scheduling;
 mod sockets;
 mod systemd;
 mod transport;

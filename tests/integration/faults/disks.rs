@@ -26,7 +26,7 @@ const DOWNLOADS: usize = 64;
 
 /// A daemon whose system calls on one file of the site are tampered with. All on one worker: the worst that can be.
 fn tampered(site: &Site, name: &str, rules: &[&str]) -> Option<Daemon> {
-    let shell = injecting(&site.path(name), rules)?;
+    let shell = injecting(Some(&site.path(name)), rules)?;
     let options = DaemonOptions { arguments: &["--workers", "1"], shell: Some(&shell), ..DaemonOptions::default() };
     Some(Daemon::start_with(site, options))
 }
