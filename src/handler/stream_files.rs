@@ -100,8 +100,8 @@ impl Handler {
         };
         let parts = files.into_iter().map(part).collect();
         if let Some((count, parameter, OpenError::Busy(cause) | OpenError::Io(cause))) = ours {
-            let request_id = request.header("x-request-id").map(escaped);
-            error!(request_id, files = count, parameter, %cause, "files cannot be opened or read; the first of them");
+            let request_id = request.header("x-request-id").filter(|id| !id.is_empty()).map(message::for_log);
+            error!(request_id = request_id.map(display), files = count, parameter, %cause, "files cannot be opened or read; the first of them");
         }
         parts
     }

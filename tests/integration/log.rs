@@ -8,7 +8,9 @@ use std::{
 
 use serde_json::Value;
 
-use crate::harness::{Daemon, End, Packet, STREAM, Site, connect, exchange, exchange_half_closed, stream_target};
+use crate::harness::{
+    Daemon, End, FaultyDisk, Packet, STREAM, Site, connect, exchange, exchange_half_closed, stream_target,
+};
 
 fn site() -> Site {
     let site = Site::empty();
@@ -120,6 +122,36 @@ fn what_a_peer_sends_is_cut_to_a_length() {
     for field in ["path", "query", "peer", "request_id"] {
         let text = record[field].as_str().expect("text");
         assert!((100..=1000).contains(&text.len()) && text.ends_with("x..."), "{field}: {}", text.len());
+    }
+    daemon.assert_alive(idle);
+}
+
+#[test]
+fn the_record_of_a_file_that_fails_cuts_what_a_peer_sent_as_well() {
+    let site = Site::empty();
+    let mut daemon = Daemon::start(&site, &[]);
+    let idle = daemon.idle_descriptors();
+    let Some(_disk) = FaultyDisk::mount(&site, "disk") else { return };
+    let ids = ["\"".repeat(15_000), "two words\u{e9}".into(), String::new()];
+    for (index, id) in ids.iter().enumerate() {
+        daemon.send(&Packet::get(stream_target(&["disk/locked-1"])).header("X-Request-Id", id)).problem(500);
+        let of = |message: &str| {
+            let fits = |record: &Value| record["message"].as_str().is_some_and(|text| text.starts_with(message));
+            let mut found = None;
+            crate::harness::wait_until("the record", || {
+                found = daemon.records().into_iter().filter(fits).nth(index);
+                found.is_some()
+            });
+            found.expect("a record")
+        };
+        let (cause, request) = (of("files cannot be opened"), of("request"));
+        assert_eq!(cause["level"], "ERROR");
+        if id.is_empty() {
+            assert_eq!(cause["request_id"], Value::Null, "there is none yet: {cause}");
+        } else {
+            assert_eq!(cause["request_id"], request["request_id"], "{cause}");
+        }
+        assert!(cause.to_string().len() < 3000, "{} bytes", cause.to_string().len());
     }
     daemon.assert_alive(idle);
 }
