@@ -19,6 +19,7 @@ use std::{
 };
 
 use rustix::{fs::OFlags, io::Errno};
+use tracing::error;
 
 /// `O_NONBLOCK`: opening a pipe must not wait for a reader. `O_NOCTTY`: a terminal must not become ours.
 const OPEN_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
@@ -178,13 +179,18 @@ impl Target {
         }
     }
 
-    /// If the new file cannot be opened, the old one is better than nothing.
+    /// If the new file cannot be opened, the old one is better than nothing, and has a record that says so.
     fn reopen(&mut self) {
-        if let Some((path, file)) = &mut self.file
-            && let Ok(new) = append_to(path)
-        {
-            *file = new;
-            self.mid_line = false;
+        let Some((path, file)) = &mut self.file else { return };
+        match append_to(path) {
+            Ok(new) => {
+                *file = new;
+                self.mid_line = false;
+            }
+            // It is written with the next batch: the buffer is not locked now.
+            Err(cause) => {
+                error!(path = %path.display(), %cause, "cannot open the log file anew; records still go to the old one");
+            }
         }
     }
 }
