@@ -20,6 +20,7 @@ mod reload;
 mod scheduling;
 mod secret;
 mod signals;
+mod small_file;
 mod status;
 mod vitals;
 mod worker;
@@ -37,6 +38,7 @@ pub use passed::{PassedError, passed_listeners};
 pub use reload::{Reload, SettingsFile};
 pub use secret::{MIN_SECRET_LEN, SecretError, load_secret};
 pub use signals::Signals;
+pub use small_file::read_small;
 pub use vitals::{Load, Vitals};
 
 pub use crate::handler::{HandlerOptions, ValidatorFacts};

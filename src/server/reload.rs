@@ -2,14 +2,18 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use tracing::{Level, error, info, warn};
 
-use crate::{handler::CurrentKey, server::load_secret, telemetry::Log};
+use crate::{
+    handler::CurrentKey,
+    server::{load_secret, small_file::read_small_text},
+    telemetry::{Log, with_causes},
+};
 
 /// What the names of our settings begin with in the environment.
 const PREFIX: &str = "AXON_";
@@ -38,7 +42,7 @@ impl Reload {
         if let Some((path, key)) = &self.secret {
             match load_secret(Some(path)) {
                 Ok(secret) => key.replace(secret),
-                Err(cause) => error!(%cause, "the secret stays as it was"),
+                Err(error) => error!(cause = with_causes(&error), "the secret stays as it was"),
             }
         }
         info!(log_level = %self.log.level(), "reloaded");
@@ -60,7 +64,7 @@ impl SettingsFile {
     /// Reads a file for the first time, to tell later what has changed in it. `level` is the one the server starts
     /// with, and `fixed` says that it stays, whatever the file says.
     pub fn read(path: &Path, level: Level, fixed: bool) -> Self {
-        let at_start = match fs::read_to_string(path) {
+        let at_start = match read_small_text(path) {
             Ok(text) => settings(&text),
             // A unit names the file whether or not there is one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
@@ -77,7 +81,7 @@ impl SettingsFile {
     /// Reads it again: sets the level, and names what else has changed.
     fn apply(&self, log: &Log) {
         let path = self.path.display();
-        let now = match fs::read_to_string(&self.path) {
+        let now = match read_small_text(&self.path) {
             Ok(text) => settings(&text),
             Err(cause) => return error!(%path, %cause, "cannot read the reload file; the log level stays as it was"),
         };

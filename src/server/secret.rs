@@ -10,7 +10,7 @@ use std::{
 use thiserror::Error;
 use tracing::{info, warn};
 
-use crate::message::FingerprintKey;
+use crate::{message::FingerprintKey, server::read_small};
 
 /// The fewest bytes of a secret: less could be guessed.
 pub const MIN_SECRET_LEN: usize = 16;
@@ -47,7 +47,7 @@ pub fn load_secret(path: Option<&Path>) -> Result<FingerprintKey, SecretError> {
         create(path)?;
     }
     let failed = |error| SecretError::File { path: path.to_owned(), error };
-    let secret = fs::read(path).map_err(failed)?;
+    let secret = read_small(path).map_err(failed)?;
     let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
     if mode & 0o007 != 0 {
         warn!(path = %path.display(), "everybody on this machine may use the secret file; run chmod o= on it");

@@ -1,6 +1,7 @@
 //! The process's log: what is recorded, in which form, and what becomes of a panic.
 
 use std::{
+    error::Error,
     io::{self, IsTerminal as _},
     panic,
     path::PathBuf,
@@ -136,6 +137,12 @@ impl Log {
             }
         }
     }
+}
+
+/// An error with what led to it, as one text for a record.
+pub fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Makes a subscriber the process's, with a filter in front of it.

@@ -10,5 +10,5 @@ mod page;
 mod sink;
 
 pub use access::record;
-pub use log::{Log, LogError, LogFormat, LogOptions};
+pub use log::{Log, LogError, LogFormat, LogOptions, with_causes};
 pub use metrics::{Metrics, WorkerMetrics};

@@ -1,22 +1,14 @@
 //! The secret file, and the file of records.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read as _},
-    os::unix::fs::MetadataExt as _,
-    path::Path,
-};
+use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use crate::{
     check::{
         Finding, Subject,
         system::{is_served, may_write},
     },
-    server::MIN_SECRET_LEN,
+    server::{MIN_SECRET_LEN, read_small},
 };
-
-/// More of a secret file is not read: it may be a device without end.
-const MAX_READ_LEN: u64 = 1024 * 1024;
 
 /// Looks at both.
 pub(super) fn examine(subject: &Subject) -> Vec<Finding> {
@@ -44,10 +36,10 @@ fn secret(path: Option<&Path>, root: Option<&Path>) -> Finding {
         Err(error) => return unreadable(path, &error),
         Ok(found) => found,
     };
-    let mut content = Vec::new();
-    if let Err(error) = File::open(path).and_then(|file| file.take(MAX_READ_LEN).read_to_end(&mut content)) {
-        return unreadable(path, &error);
-    }
+    let content = match read_small(path) {
+        Err(error) => return unreadable(path, &error),
+        Ok(content) => content,
+    };
     let len = content.trim_ascii_end().len();
     let own = rustix::process::geteuid().as_raw();
     let mode = found.mode() & 0o777;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::harness::{
-    Answer, Daemon, DaemonOptions, Download, Packet, Site, noise, read_multipart, stream_target, tests_run_as_root,
-    wait_until,
+    Answer, Daemon, DaemonOptions, Download, Packet, Site, noise, parse_records, read_multipart, stream_target,
+    tests_run_as_root, wait_until,
 };
 
 const LARGE_LEN: usize = 3_000_000;
@@ -186,6 +186,84 @@ fn answers_planned_after_a_reload_have_the_new_secret() {
     write(&secret, "the first secret of the two\n");
     reload(&daemon);
     assert_eq!([tag(&daemon.get(&one)), tag(&daemon.get(&both))], before, "and back");
+    daemon.assert_alive(idle);
+}
+
+#[test]
+fn a_pipe_or_a_device_in_the_place_of_a_file_holds_up_no_reload() {
+    let site = site();
+    let (secret, file) = (site.beside("secret"), site.beside("axon.env"));
+    let put = |path: &Path, kind: &str| {
+        let _ = fs::remove_file(path);
+        match kind {
+            "pipe" => {
+                rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o644)).expect("a pipe");
+            }
+            "device" => std::os::unix::fs::symlink("/dev/zero", path).expect("a link"),
+            "directory" => fs::create_dir(path).expect("a directory"),
+            content => write(path, content),
+        }
+        if kind == "pipe" {
+            fs::set_permissions(path, Permissions::from_mode(0o644)).expect("a mode");
+        }
+    };
+    let content = "AXON_LOG_LEVEL=info and a secret that is long enough\n";
+    for path in [&secret, &file] {
+        put(&secret, content);
+        put(&file, "AXON_LOG_LEVEL=info\n");
+        let arguments =
+            ["--secret-file", secret.to_str().expect("a path"), "--reload-file", file.to_str().expect("a path")];
+        let mut daemon = Daemon::start(&site, &arguments);
+        let idle = daemon.idle_descriptors();
+        let before = tag(&daemon.get(stream_target(&["a.txt"])));
+        for kind in ["pipe", "device"] {
+            let complaints = || daemon.log().matches("it is not a regular file").count();
+            let seen = complaints();
+            put(path, kind);
+            reload(&daemon);
+            assert_eq!(complaints(), seen + 1, "{kind}: {}", daemon.log());
+            assert_eq!(tag(&daemon.get(stream_target(&["a.txt"]))), before);
+        }
+        daemon.assert_alive(idle);
+        daemon.signal("TERM");
+        assert!(daemon.wait().success());
+    }
+}
+
+#[test]
+fn a_start_from_what_is_no_file_fails_at_once() {
+    let site = site();
+    let pipe = site.beside("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    fs::set_permissions(&pipe, Permissions::from_mode(0o644)).expect("a mode");
+    for path in [pipe.to_str().expect("a path"), "/dev/zero"] {
+        let arguments = &["--secret-file", path];
+        let mut daemon = Daemon::spawn(&site, DaemonOptions { arguments, ..DaemonOptions::default() });
+        assert_eq!(daemon.wait().code(), Some(1), "{}", daemon.log());
+        daemon.logged(&["cannot read or make the secret file", "not a regular file"]);
+        fs::write(site.beside("axon.log"), "").expect("an empty log for the next one");
+    }
+}
+
+#[test]
+fn a_log_file_that_cannot_be_opened_anew_is_told() {
+    let site = site();
+    let (logs, moved) = (site.beside("logs"), site.beside("moved"));
+    fs::create_dir(&logs).expect("a directory");
+    fs::set_permissions(&logs, Permissions::from_mode(0o777)).expect("a mode");
+    let own = logs.join("own.log");
+    let mut daemon = Daemon::start(&site, &["--log-file", own.to_str().expect("a path")]);
+    let idle = daemon.idle_descriptors();
+    fs::rename(&logs, &moved).expect("moved away");
+    daemon.signal("HUP");
+    let told = || {
+        let records = parse_records(&fs::read_to_string(moved.join("own.log")).expect("the old log"));
+        records.into_iter().find(|record| record["level"] == "ERROR")
+    };
+    wait_until("it is told", || told().is_some());
+    let record = told().expect("a record");
+    assert_eq!(record["path"], own.to_str().expect("a path"));
+    assert!(record["cause"].as_str().is_some_and(|cause| cause.contains("No such file")), "{record}");
     daemon.assert_alive(idle);
 }
 
