@@ -14,15 +14,20 @@
 use std::{
     cell::{Cell, RefCell},
     env,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
 use sd_notify::NotifyState;
 use tokio::{
     select,
-    sync::Notify,
-    time::{Instant, MissedTickBehavior, interval},
+    sync::{Notify, Semaphore},
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -42,6 +47,9 @@ const PINGS_PER_TIMEOUT: u32 = 4;
 /// Pings are no more frequent than this, however short the timeout.
 const MIN_PING_INTERVAL: Duration = Duration::from_millis(1);
 
+/// How long a reload waits until the manager has heard of its start or its end.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long the end of the process waits until the manager has been told of it.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -55,8 +63,10 @@ pub struct Notifier {
     ready: Cell<bool>,
     /// The status that was told last.
     status: RefCell<String>,
+    /// Who has a turn to tell, in the order they asked for it.
+    turn: Arc<Semaphore>,
     /// Whether the last message could not be sent: it is complained of once.
-    unheard: Cell<bool>,
+    unheard: Arc<AtomicBool>,
     stopping: mpsc::SyncSender<()>,
 }
 
@@ -81,7 +91,8 @@ impl Notifier {
             watchdog: sd_notify::watchdog_enabled().filter(|timeout| !timeout.is_zero()),
             ready: Cell::new(false),
             status: RefCell::default(),
-            unheard: Cell::new(false),
+            turn: Arc::new(Semaphore::new(1)),
+            unheard: Arc::default(),
             stopping,
         };
         (notifier, Goodbye(stopped))
@@ -104,7 +115,7 @@ impl Notifier {
             () = self.vitals.accepting() => {
                 // Before it is told: who has heard it may ask for a reload at once, and waits to hear of that.
                 self.ready.set(true);
-                self.tell(vec![Message::Ready, self.status()]).await;
+                let _ = self.tell(vec![Message::Ready, self.status()]).await;
             }
         }
         tokio::join!(self.keep_alive(), self.report());
@@ -123,16 +134,16 @@ impl Notifier {
                     let told = self.status.borrow().clone();
                     let status = self.status();
                     if *self.status.borrow() != told {
-                        self.tell(vec![status]).await;
+                        let _ = self.tell(vec![status]).await;
                     }
                 }
             }
         }
-        self.tell(vec![Message::Stopping, Message::ExtendTimeout, self.status()]).await;
+        let _ = self.tell(vec![Message::Stopping, Message::ExtendTimeout, self.status()]).await;
         let _ = self.stopping.try_send(());
         loop {
             ticks.tick().await;
-            self.tell(vec![Message::ExtendTimeout, self.status()]).await;
+            let _ = self.tell(vec![Message::ExtendTimeout, self.status()]).await;
         }
     }
 
@@ -149,7 +160,7 @@ impl Notifier {
                 if let Some(since) = silent_since.take() {
                     info!(after_ms = since.elapsed().as_millis(), "every worker answers again");
                 }
-                self.tell(vec![Message::Watchdog]).await;
+                let _ = self.tell(vec![Message::Watchdog]).await;
             } else if silent_since.is_none() {
                 silent_since = Some(Instant::now());
                 error!(workers = ?silent, "workers do not answer; until they do the watchdog is not told that all is well");
@@ -163,14 +174,15 @@ impl Notifier {
             hangups.notified().await;
             // To a manager that waits for the start or the end, a reload is neither.
             let is_told = || self.ready.get() && !self.drain.is_cancelled();
+            // A manager that does not listen must not keep logs from being rotated. It hears of both in the end.
             if is_told() {
-                self.tell(vec![Message::Reloading]).await;
+                let _ = timeout(RELOAD_PATIENCE, self.tell(vec![Message::Reloading])).await;
             }
             let reload = Arc::clone(&reload);
             // Files are read: signals, pings and the drain must not wait for their disk.
             let _ = tokio::task::spawn_blocking(move || reload.run()).await;
             if is_told() {
-                self.tell(vec![Message::Ready, self.status()]).await;
+                let _ = timeout(RELOAD_PATIENCE, self.tell(vec![Message::Ready, self.status()])).await;
             }
         }
     }
@@ -185,19 +197,27 @@ impl Notifier {
         Message::Status(status)
     }
 
-    /// Sends messages in one datagram. Its queue may be full: only a thread of its own waits then.
-    async fn tell(&self, messages: Vec<Message>) {
-        let told = tokio::task::spawn_blocking(move || {
-            let states: Vec<_> = messages.iter().flat_map(Message::states).collect();
-            sd_notify::notify(&states)
-        });
-        match told.await {
-            Ok(Ok(())) => self.unheard.set(false),
-            Ok(Err(cause)) if !self.unheard.replace(true) => {
-                warn!(%cause, "the service manager cannot be told anything (NOTIFY_SOCKET)");
+    /// Sends messages in one datagram, after those that were to be sent before. Its queue may be full: only a thread of
+    /// its own waits then.
+    ///
+    /// Cancel safety: the messages are sent also where nobody waits for it.
+    fn tell(&self, messages: Vec<Message>) -> JoinHandle<()> {
+        let (turn, unheard) = (Arc::clone(&self.turn), Arc::clone(&self.unheard));
+        tokio::spawn(async move {
+            let Ok(turn) = turn.acquire_owned().await else { return };
+            let told = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                let states: Vec<_> = messages.iter().flat_map(Message::states).collect();
+                sd_notify::notify(&states)
+            });
+            match told.await {
+                Ok(Ok(())) => unheard.store(false, Ordering::Relaxed),
+                Ok(Err(cause)) if !unheard.swap(true, Ordering::Relaxed) => {
+                    warn!(%cause, "the service manager cannot be told anything (NOTIFY_SOCKET)");
+                }
+                _ => {}
             }
-            _ => {}
-        }
+        })
     }
 }
 

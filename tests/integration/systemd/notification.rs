@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use crate::harness::{
-    Daemon, DaemonOptions, Download, Manager, Site, listening_socket, noise, stream_target, wait_until,
+    Daemon, DaemonOptions, Download, Manager, Site, leave_out, listening_socket, noise, stream_target, wait_until,
 };
 
 fn site() -> Site {
@@ -107,6 +107,38 @@ fn nobody_to_tell_is_no_reason_not_to_serve() {
         assert_eq!(complaints, 1, "{}", daemon.log());
         fs::write(site.beside("axon.log"), "").expect("an empty log for the next one");
     }
+}
+
+#[test]
+fn a_manager_that_does_not_listen_holds_up_no_reload() {
+    let site = site();
+    let manager = Manager::new(&site);
+    let queue = fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").expect("a limit");
+    let queue: usize = queue.trim().parse().expect("a number");
+    if queue > 100 {
+        leave_out("no queue of notifications that is full: net.unix.max_dgram_qlen is too large");
+        return;
+    }
+    let mut daemon = spawn(&site, &notify(&manager), &[]);
+    daemon.recorded("of the start", |record| record["message"] == "listening");
+    let reloads = || daemon.records().iter().filter(|record| record["message"] == "reloaded").count();
+    // Each is told twice, and nobody reads it.
+    let count = queue / 2 + 3;
+    for number in 1..=count {
+        daemon.signal("HUP");
+        wait_until("it has reloaded", || reloads() == number);
+    }
+    // It hears all of it once it listens, in its order.
+    let mut heard = Vec::new();
+    while heard.len() < 2 * count + 1 {
+        heard.push(manager.next());
+    }
+    assert!(heard[0].starts_with("READY=1\n"), "{heard:?}");
+    for pair in heard[1..].chunks(2) {
+        assert!(pair[0].starts_with("RELOADING=1\n") && pair[1].starts_with("READY=1\n"), "{heard:?}");
+    }
+    daemon.signal("TERM");
+    assert!(daemon.wait().success());
 }
 
 #[test]
