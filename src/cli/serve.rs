@@ -1,17 +1,26 @@
 //! `axon serve`.
 
-use std::{path::PathBuf, sync::Arc, thread};
+use std::{
+    path::PathBuf,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use clap::Args;
 use thiserror::Error;
-use tokio::sync::Notify;
-use tracing::error;
+use tokio::{select, sync::Notify, time::sleep};
+use tracing::{error, warn};
 
 use crate::{
     cli::settings::Settings,
-    server::{Listener, Notifier, PassedError, Reload, Server, Shutdown, Signals, StartError},
-    telemetry::{Log, LogError},
+    server::{Listener, Notifier, PassedError, Reload, Server, ServerError, Shutdown, Signals, StartError},
+    telemetry::{Log, LogError, with_causes},
 };
+
+/// How long a start that waits for a disk may go on once it was told to stop: so long that one that is only busy takes
+/// its socket away again.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Serve the files beneath a directory.
 ///
@@ -85,11 +94,11 @@ pub enum ServeFailure {
 pub fn serve(arguments: &ServeArguments, passed: Result<Vec<Listener>, PassedError>) -> Result<(), ServeFailure> {
     let log = Arc::new(Log::start(&arguments.settings.log_options())?);
     let ended = listen_and_serve(arguments, passed, &log);
-    if let Err(cause) = &ended
+    if let Err(error) = &ended
         && arguments.settings.log_file.is_some()
     {
         // It goes to standard error in any case, but an operator looks into the log.
-        error!(%cause, "the server ended");
+        error!(cause = with_causes(error), "the server ended");
     }
     log.finish();
     ended
@@ -103,28 +112,65 @@ fn listen_and_serve(
     // Before anything listens: a signal that comes early must be heard, too. It waits until somebody asks for it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeFailure::Signals)?;
     let signals = runtime.block_on(async { Signals::install() }).map_err(ServeFailure::Signals)?;
-    let config = arguments.settings.config(arguments.root.clone());
-    let server = Server::open(&config, passed.map_err(StartError::from)?, log)?;
-    let reload = Reload {
-        log: Arc::clone(log),
-        secret: arguments.settings.secret_file.clone().map(|path| (path, server.key())),
-        settings: arguments.settings.settings_file(),
-    };
+    let passed = passed.map_err(StartError::from)?;
     let shutdown = Shutdown::default();
-    let (notifier, goodbye) = Notifier::new(Arc::clone(server.vitals()), shutdown.drain.clone());
-    let (heard, log) = (shutdown.clone(), Arc::clone(log));
+    let (heard, log, arguments) = (shutdown.clone(), Arc::clone(log), arguments.clone());
+    let (opened, opening) = mpsc::channel();
     let listening = thread::Builder::new().name("axon-signals".into()).spawn(move || {
         let hangups = Notify::new();
+        let live = async {
+            let (started, notifier) = match open(arguments, passed, &log, &heard).await {
+                Ok(Some((server, reload))) => {
+                    let (notifier, goodbye) = Notifier::new(Arc::clone(server.vitals()), heard.drain.clone());
+                    (Ok(Some((server, goodbye))), Some((notifier, reload)))
+                }
+                Ok(None) => (Ok(None), None),
+                Err(error) => (Err(error), None),
+            };
+            // The process ends where nobody takes it.
+            let _ = opened.send(started);
+            if let Some((notifier, reload)) = notifier {
+                notifier.run(&hangups, reload).await;
+            }
+        };
         runtime.block_on(async {
-            tokio::join!(
-                signals.run(heard, || hangups.notify_one()),
-                notifier.run(&hangups, reload),
-                log.report_losses(),
-            );
+            tokio::join!(signals.run(heard.clone(), || hangups.notify_one()), live, log.report_losses());
         });
     });
     listening.map_err(ServeFailure::Signals)?;
+    // It is told in any case: that thread never ends.
+    let started = opening.recv().unwrap_or_else(|_| Err(ServerError::WorkerLost.into()))?;
+    let Some((server, goodbye)) = started else {
+        warn!("told to stop before it had started");
+        return Ok(());
+    };
     let ended = server.run(&shutdown);
     goodbye.wait();
     Ok(ended.map_err(StartError::from)?)
+}
+
+/// Opens a server and what SIGHUP renews of it, which may wait for a disk. None where it was told to stop meanwhile, and
+/// the disk does not answer.
+async fn open(
+    arguments: ServeArguments,
+    passed: Vec<Listener>,
+    log: &Arc<Log>,
+    shutdown: &Shutdown,
+) -> Result<Option<(Server, Reload)>, StartError> {
+    let log = Arc::clone(log);
+    let opening = tokio::task::spawn_blocking(move || {
+        let settings = &arguments.settings;
+        let server = Server::open(&settings.config(arguments.root.clone()), passed, &log)?;
+        let secret = settings.secret_file.clone().map(|path| (path, server.key()));
+        Ok(Some((server, Reload { log, secret, settings: settings.settings_file() })))
+    });
+    let stopped = async {
+        shutdown.drain.cancelled().await;
+        sleep(STOP_PATIENCE).await;
+    };
+    select! {
+        biased;
+        opened = opening => opened.unwrap_or_else(|_| Err(ServerError::WorkerLost.into())),
+        () = stopped => Ok(None),
+    }
 }

@@ -1,13 +1,16 @@
 //! How a daemon ends: it drains, then it cuts.
 
 use std::{
+    fs,
     io::{Read as _, Write as _},
     net::TcpStream,
-    os::unix::net::UnixStream,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
     time::{Duration, Instant},
 };
 
-use crate::harness::{Daemon, Download, Packet, Site, connect, noise, stream_target, wait_until};
+use crate::harness::{
+    Daemon, DaemonOptions, Download, Packet, Site, connect, injecting, noise, stream_target, wait_until,
+};
 
 const LARGE_LEN: usize = 3_000_000;
 
@@ -19,6 +22,33 @@ fn site() -> Site {
     let site = Site::empty();
     site.write("large.bin", noise(LARGE_LEN));
     site
+}
+
+#[test]
+fn a_start_that_hangs_can_be_stopped() {
+    let site = site();
+    let secret = site.beside("secret");
+    fs::write(&secret, "a secret that is long enough").expect("a file");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).expect("a mode");
+    let Some(shell) = injecting(&secret, &["openat:delay_enter=5000000"]) else { return };
+    let arguments = &["--secret-file", secret.to_str().expect("a path")];
+    for signals in [&["TERM"][..], &["HUP", "INT", "TERM"]] {
+        let options = DaemonOptions { arguments, shell: Some(&shell), ..DaemonOptions::default() };
+        let mut daemon = Daemon::spawn(&site, options);
+        let task = format!("/proc/{}/task", daemon.pid());
+        let has_begun = || fs::read_dir(&task).is_ok_and(|threads| threads.count() >= 4);
+        wait_until("it hears signals, and opens", has_begun);
+        let begun = Instant::now();
+        for signal in signals {
+            daemon.signal(signal);
+        }
+        daemon.logged(&["told to stop before it had started"]);
+        assert!(begun.elapsed() < Duration::from_secs(4), "{signals:?}: {:?}", begun.elapsed());
+        // The tracer keeps what is left of the process until the call has taken its time.
+        assert!(daemon.wait().success(), "{}", daemon.log());
+        assert!(!daemon.socket().exists());
+        fs::write(site.beside("axon.log"), "").expect("an empty log for the next one");
+    }
 }
 
 #[test]
