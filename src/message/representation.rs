@@ -42,22 +42,14 @@ impl Representation {
     /// The answer to a request for this representation.
     ///
     /// A function of the two: see [`decide`]. The body is sliced, not read.
-    pub fn respond(mut self, request: &Request) -> Response {
+    pub fn respond(self, request: &Request) -> Response {
         let validators = Validators {
             len: self.body.len(),
             etag: &self.etag,
             last_modified: self.last_modified.filter(|_| self.date_tells_versions),
         };
         match decide(&request.method, &request.headers, &validators) {
-            Decision::Full => {
-                let (body, media_type) = (std::mem::take(&mut self.body), self.media_type.clone());
-                let mut response = self.with_metadata(StatusCode::OK, body, media_type);
-                if request.method == Method::POST {
-                    // Ranges are defined for GET alone: what cannot be done must not be advertised.
-                    response.headers.remove(header::ACCEPT_RANGES);
-                }
-                response
-            }
+            Decision::Full => self.whole(request),
             Decision::NotModified => self.not_modified(),
             Decision::PreconditionFailed => {
                 let detail = "the file has changed, or was never what the condition names";
@@ -72,6 +64,10 @@ impl Representation {
             Decision::Ranges(ranges) => {
                 let boundary = self.byteranges_boundary();
                 let body = self.byteranges(&ranges, &boundary);
+                if body.len() > Body::MAX_LEN {
+                    // With their heads they are longer than an answer may be: RFC 9110 §14.2 lets a Range be ignored.
+                    return self.whole(request);
+                }
                 self.with_metadata(StatusCode::PARTIAL_CONTENT, body, byteranges_type(&boundary))
             }
             Decision::Unsatisfiable => {
@@ -80,6 +76,17 @@ impl Representation {
                 Response::from(problem).with_header(header::CONTENT_RANGE, unsatisfied_range(len))
             }
         }
+    }
+
+    /// The answer with all of it.
+    fn whole(mut self, request: &Request) -> Response {
+        let (body, media_type) = (std::mem::take(&mut self.body), self.media_type.clone());
+        let mut response = self.with_metadata(StatusCode::OK, body, media_type);
+        if request.method == Method::POST {
+            // Ranges are defined for GET alone: what cannot be done must not be advertised.
+            response.headers.remove(header::ACCEPT_RANGES);
+        }
+        response
     }
 
     /// An answer with content of this representation and everything it says about itself.

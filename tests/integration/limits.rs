@@ -12,7 +12,7 @@
 
 use std::{
     fs::File,
-    io::Write as _,
+    io::{Read as _, Write as _},
     path::Path,
     time::{Duration, Instant},
 };
@@ -256,6 +256,21 @@ fn files_have_a_longest_sum() {
     // Of a sum beyond 64 bits only a little would be left.
     for count in [2, 3, 4, 1000] {
         assert_eq!(length(stream_target(&vec!["max.bin"; count])).0, 400, "{count}");
+    }
+    // Ranges apart have heads of their own: where they and what lies between them fill it up, the whole is the answer.
+    for (gap, status) in [(2, 200), (1_u64 << 62, 206)] {
+        let apart = format!("bytes=0-99,{}-", 100 + gap);
+        let packet = Packet::get(stream_target(&["max.bin"])).header("Range", &apart);
+        let mut stream = connect(daemon.socket());
+        stream.write_all(&packet.to_bytes()).expect("room for a packet");
+        let mut head = vec![0; 1000];
+        stream.read_exact(&mut head).expect("the start of an answer");
+        let head = String::from_utf8_lossy(&head).to_lowercase();
+        assert!(head.starts_with(&format!("http/1.1 {status} ")), "{apart}: {head}");
+        let announced =
+            head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()).expect("a length");
+        let announced: u64 = announced.parse().expect("a number");
+        assert!(announced <= MAX_LEN && (status == 206 || announced == MAX_LEN), "{apart}: {announced}");
     }
     daemon.assert_alive(idle);
 }
