@@ -80,6 +80,9 @@ pub enum CreateError {
     /// A file is where a directory should be.
     #[error("one of its directories is a file")]
     NotADirectory,
+    /// It can only be given a name that may be another file's by then.
+    #[error("this file system cannot name a file without perhaps replacing another; -f lets it")]
+    NoExclusiveName,
     /// Anything else.
     #[error("cannot make it: {0}")]
     Io(io::Error),
@@ -123,6 +126,7 @@ impl Destination {
 
     /// Gives a file its name, and a time if there is one.
     pub(super) fn publish(&mut self, mut new: NewFile, modified: Option<SystemTime>) -> Result<(), CreateError> {
+        new.sync()?;
         if let Some(modified) = modified {
             new.file.set_modified(modified).map_err(CreateError::Io)?;
         }
@@ -131,6 +135,14 @@ impl Destination {
             // There was nothing when the part began; or there was, and it may be replaced.
             Err(Errno::EXIST) => {
                 self.check_place(&new.directory, &new.name)?;
+                new.replace()?;
+            }
+            // Neither a rename that replaces nothing nor a second name: rclone, sshfs and others.
+            Err(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP) if new.temporary.is_some() => {
+                self.check_place(&new.directory, &new.name)?;
+                if !self.replace {
+                    return Err(CreateError::NoExclusiveName);
+                }
                 new.replace()?;
             }
             other => other?,
@@ -184,6 +196,17 @@ impl NewFile {
     /// Appends content.
     pub(super) fn write(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)
+    }
+
+    /// Waits until the content is where it will stay, on file systems that tell only then that it is not: those of other
+    /// machines and processes, which have no files without a name. Others tell at once that there is no room, and each
+    /// of a thousand files would wait for the disk.
+    fn sync(&self) -> Result<(), Errno> {
+        match self.temporary.as_ref().map_or(Ok(()), |_| rustix::fs::fsync(&self.file)) {
+            // There is nothing to wait for (fsync(2)).
+            Err(Errno::INVAL | Errno::NOSYS | Errno::ROFS) => Ok(()),
+            synced => synced,
+        }
     }
 
     /// Gives it its name if nothing has that (`EEXIST`).

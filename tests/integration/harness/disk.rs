@@ -25,24 +25,40 @@ impl FaultyDisk {
     /// Mounts it at a name beneath the root, or with an empty name in the root's place. None where this machine does not let it; see [`leave_out`].
     #[track_caller]
     pub fn mount(site: &Site, name: &str) -> Option<Self> {
-        let mount = site.path(name);
-        let complaints = site.beside(&format!("disk-{name}.stderr"));
         let release = site.beside(&format!("disk-{name}.release"));
+        Self::run("faulty.py", site, site.path(name), release, "fine-0")
+    }
+
+    /// Mounts one to write to instead, that can do little: see `tests/disks/writable.py`. What is written to it lies in
+    /// the directory beside.
+    #[track_caller]
+    pub fn writable(site: &Site, mount: &Path, beside: &Path) -> Option<Self> {
+        fs::write(beside.join("mounted"), "").expect("a file");
+        let disk = Self::run("writable.py", site, mount.to_owned(), beside.to_owned(), "mounted");
+        fs::remove_file(beside.join("mounted")).expect("it was there");
+        disk
+    }
+
+    /// Runs a script, whose second argument is `with`, until there is the file `probe`.
+    #[track_caller]
+    fn run(script: &str, site: &Site, mount: PathBuf, with: PathBuf, probe: &str) -> Option<Self> {
+        let name = mount.file_name().unwrap_or_default().to_string_lossy();
+        let complaints = site.beside(&format!("disk-{name}.stderr"));
         if !mount.exists() {
             fs::create_dir(&mount).expect("a directory");
         }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disks/faulty.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disks").join(script);
         let mut command = Command::new(PYTHON);
-        command.arg(script).arg(&mount).arg(&release).stderr(File::create(&complaints).expect("a file"));
+        command.arg(script).arg(&mount).arg(&with).stderr(File::create(&complaints).expect("a file"));
         let Ok(child) = command.spawn() else {
             leave_out(&format!("no disk that fails: there is no {PYTHON}"));
             return None;
         };
-        let mut disk = Self { child, mount, release };
+        let mut disk = Self { child, mount, release: with };
         let mut ended = None;
         wait_until("the disk is mounted or refused", || {
             ended = disk.child.try_wait().expect("a child");
-            ended.is_some() || disk.path("fine-0").exists()
+            ended.is_some() || disk.path(probe).exists()
         });
         if ended.is_some() {
             let complaint = fs::read_to_string(&complaints).unwrap_or_default();

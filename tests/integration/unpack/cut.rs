@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Target, body, part};
-use crate::harness::{binary, noise, run_as_tests_do, stderr, wait_until};
+use crate::harness::{FaultyDisk, binary, empty_prefix, noise, run_as_tests_do, stderr, wait_until};
 
 /// What its memory may grow by while it unpacks [`LARGE_LEN`] bytes, in KiB: some buffers.
 const MAX_GROWTH_KIB: u64 = 2 * 1024;
@@ -128,6 +128,26 @@ fn a_disk_that_is_full_ends_it() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("cannot write large.bin: File too large"), "{said}");
     assert_eq!(target.files(), ["a.txt"]);
+}
+
+#[test]
+fn a_disk_that_tells_late_of_what_it_lost_has_no_file_for_it() {
+    let target = Target::new();
+    let kept = empty_prefix(&target.site, "kept");
+    let Some(_disk) = FaultyDisk::writable(&target.site, &target.directory, &kept) else { return };
+    let bundle = || body(&[part("a.txt", "0123456789"), part("late/b.txt", "0123456789"), part("c.txt", "1")]);
+    // A name that nobody else has cannot be had there.
+    let said = target.unpack_to(1, bundle(), &[]);
+    assert_eq!(said.matches("without perhaps replacing another; -f lets it").count(), 2, "{said}");
+    assert_eq!(said.matches("late/b.txt: not unpacked: cannot make it: Disk quota exceeded").count(), 1, "{said}");
+    assert_eq!(target.files(), Vec::<String>::new(), "and nothing is left of what was tried");
+    for _ in 0..2 {
+        let said = target.unpack_to(1, bundle(), &["-f"]);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("late/b.txt: not unpacked: cannot make it: Disk quota exceeded"), "{said}");
+        assert_eq!(target.files(), ["a.txt", "c.txt"]);
+        assert_eq!(fs::read(kept.join("a.txt")).expect("a file"), b"0123456789");
+    }
 }
 
 #[test]
