@@ -101,6 +101,8 @@ while (($#)); do
     esac
     shift
 done
+# The first of them is asked for its health.
+names=${names#"${names%%[! ]*}"}
 [[ -z $uninstall || -z $binary$port$names_given ]] || wrong_usage '--uninstall goes with --dry-run only'
 [[ -z $binary || -f $binary ]] || wrong_usage "--binary: '$binary' is not a file"
 

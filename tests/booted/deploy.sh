@@ -14,6 +14,7 @@ run_deploy 2 --bogus
 run_deploy 2 --binary /no/such/file
 run_deploy 2 --port 65536
 run_deploy 2 --server-name 'a; include /etc/shadow'
+run_deploy 2 --server-name '*'
 same 'wrong usage changes nothing' "$nothing" "$(files_now)"
 # Somebody else may not be let into the checkout.
 open=$(mktemp -d)
@@ -172,7 +173,7 @@ run_deploy 0 --binary "$built" --port 8080
 healthy 'on port 8080' :8080
 run_deploy 0 --binary "$built"
 healthy 'and still, when nothing is said' :8080
-run_deploy 0 --binary "$built" --port=80 --server-name 'files.example.org *.files.example.org'
+run_deploy 0 --binary "$built" --port=80 --server-name ' files.example.org *.files.example.org'
 equal 'by its name' "$(status -H 'Host: a.files.example.org' http://127.0.0.1/api/health)" 200
 run_deploy 0 --binary "$built" --server-name ''
 healthy 'by any name'
