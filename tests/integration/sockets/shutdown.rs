@@ -30,7 +30,7 @@ fn a_start_that_hangs_can_be_stopped() {
     let secret = site.beside("secret");
     fs::write(&secret, "a secret that is long enough").expect("a file");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).expect("a mode");
-    let Some(shell) = injecting(&secret, &["openat:delay_enter=5000000"]) else { return };
+    let Some(shell) = injecting(Some(&secret), &["openat:delay_enter=5000000"]) else { return };
     let arguments = &["--secret-file", secret.to_str().expect("a path")];
     for signals in [&["TERM"][..], &["HUP", "INT", "TERM"]] {
         let options = DaemonOptions { arguments, shell: Some(&shell), ..DaemonOptions::default() };
