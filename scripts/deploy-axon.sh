@@ -46,7 +46,9 @@ All is tried before anything is replaced: the program, the units
 (systemd-analyze verify), nginx's configuration as it will be (nginx -t). Then
 the files are renamed into place, Axon is restarted, which fails no request as
 long as axon.socket stays the same, and /api/health is asked through nginx. If
-it does not answer, everything is put back as it was.
+it does not answer, everything is put back as it was. A run that is killed is
+put back by the next one. A service that was stopped, or nginx, is started; what
+is put back is stopped again.
 
 Exit: 0 it answers, 1 it failed and nothing has changed, 2 wrong usage.
 TEXT
@@ -130,33 +132,19 @@ if ((EUID != 0)); then
     fail "this changes the system, so it must be run as root. Type:
   sudo$(printf ' %q' "$here/deploy-axon.sh" "${arguments[@]}")"
 fi
-for part in nginx.conf systemd/{axon.socket,axon.service,axon.env,sysusers.conf,logrotate.conf} examples/site scripts/nginx-site scripts/deploy/replace.sh; do
+for part in nginx.conf systemd/{axon.socket,axon.service,axon.env,sysusers.conf,logrotate.conf} examples/site scripts/nginx-site scripts/deploy/{replace,services,system,uninstall}.sh; do
     [[ -e $repo/$part ]] || fail "'$repo/$part' is missing. Run this from a whole checkout of Axon, where it lies in scripts/."
 done
 
-# Sets system, the name for messages.
-check_system() {
-    local id like version least
-    # shellcheck source=/dev/null
-    { read -r id && read -r version && read -r like && read -r system; } < <(
-        . /etc/os-release
-        printf '%s\n' "${ID-}" "${VERSION_ID-}" "${ID_LIKE-}" "${PRETTY_NAME-this system}"
-    ) || fail 'there is no /etc/os-release to tell what system this is; Axon is deployed on Debian 12, Ubuntu 22.04 or later.'
-    case $id in
-        debian) least=12 ;;
-        ubuntu) least=22.04 ;;
-        *)
-            [[ " $like " == *' debian '* || " $like " == *' ubuntu '* ]] ||
-                fail "$system is neither Debian nor Ubuntu: install by hand, docs/operations.md tells how."
-            say "$system is not known here; trying what is right for Debian"
-            return
-            ;;
-    esac
-    # Debian's next release has no number.
-    if [[ -n $version ]] && ! printf '%s\n' "$least" "$version" | sort -V -C; then
-        fail "$system is too old: Debian 12, Ubuntu 22.04 or later is needed."
-    fi
-}
+# shellcheck source=scripts/deploy/system.sh
+. "$here/deploy/system.sh"
+# shellcheck source=scripts/deploy/replace.sh
+. "$here/deploy/replace.sh"
+# shellcheck source=scripts/deploy/services.sh
+. "$here/deploy/services.sh"
+# shellcheck source=scripts/deploy/uninstall.sh
+. "$here/deploy/uninstall.sh"
+
 check_system
 [[ -d /run/systemd/system ]] || fail 'systemd does not run this machine (a container?): scripts/stack runs Axon without it.'
 have apt-get || fail 'there is no apt-get here.'
@@ -166,17 +154,12 @@ if [[ $(dpkg-query -W -f '${db:Status-Status}' axon-server 2>/dev/null) == insta
   apt-get remove axon-server"
 fi
 
-exec 9>/run/lock/axon-deploy.lock
-flock --nonblock 9 || fail 'another deploy-axon.sh is running; wait for its end.'
+take_lock /run/lock/axon-deploy.lock
 
 # ---- The end, however it comes ------------------------------------------------------------------------------
 
-# shellcheck source=scripts/deploy/replace.sh
-. "$here/deploy/replace.sh"
-
 work=$(mktemp -d /tmp/axon-deploy.XXXXXX)
 samples=${content%/*}/.examples.deploy-new
-made_content='' nginx_changes=''
 
 # shellcheck disable=SC2317 # trap calls it
 clean_up() {
@@ -184,9 +167,8 @@ clean_up() {
     # Nothing may stop it half way, not even that nobody reads what it says.
     trap '' INT TERM HUP PIPE
     set +e
-    # shellcheck disable=SC2154 # replace.sh sets it
     [[ -z $swapping ]] || take_back
-    drop_fresh
+    [[ -n $dry_run ]] || drop_leftovers "${targets[@]}"
     rm -rf -- "$work" "$samples"
     exit "$code"
 }
@@ -197,170 +179,21 @@ trap 'exit 129' HUP
 
 # ---- What was there -----------------------------------------------------------------------------------------
 
-is_active() { systemctl --quiet is-active "$1"; }
-
-had_axon='' was_active=''
-[[ ! -e $units/axon.service ]] || had_axon=yes
-! is_active axon.service || was_active=yes
-
-# Of the last deploy, unless said otherwise.
-old_port=80 old_names=''
-if [[ -r $state/options ]]; then
-    { IFS= read -r old_port && IFS= read -r old_names; } <"$state/options" || true
-fi
+finish_killed
+read_options
+# As last time, unless said otherwise.
 port=${port:-$old_port}
 [[ -n $names_given ]] || names=$old_names
-
-# A deploy that was killed half way: what it put in place may not be what runs.
-unfinished=''
-[[ ! -e $state/unfinished ]] || unfinished=yes nginx_changes=yes
-
-if [[ -z $dry_run ]]; then
-    drop_leftovers "$program" "$units"/axon.{socket,service} "$sysusers" "$settings" "$logrotate" "$site" "$link" \
-        "$default_site" "$state"/{axon.env,logrotate,site,options,default-site}
-fi
-
-# ---- nginx --------------------------------------------------------------------------------------------------
-
-# nginx's own judgement of its configuration as it will be, before it is: in a view of the file system of which nobody
-# else knows, where a changed copy lies over /etc/nginx.
-check_nginx() {
-    local copy=$work/nginx target place new
-    rm -rf -- "$copy"
-    cp -a -- /etc/nginx "$copy"
-    for target in "${targets[@]}"; do
-        [[ $target == /etc/nginx/* ]] || continue
-        place=$copy/${target#/etc/nginx/} new=$(fresh "$target")
-        rm -f -- "$place"
-        if [[ -e $new || -L $new ]]; then
-            cp -P -- "$new" "$place"
-        fi
-    done
-    # shellcheck disable=SC2016 # for the inner shell
-    unshare --mount -- sh -c 'mount --bind "$1" /etc/nginx && exec nginx -T' sh "$copy" >"$work/nginx.all" 2>"$work/nginx.said" || {
-        cat -- "$work/nginx.said" >&2
-        fail "nginx refuses its new configuration, for the reason above; nothing has changed."
-    }
-}
-
-# Gently: what it answers just now is finished by the processes that began it.
-renew_nginx() {
-    if is_active nginx; then
-        systemctl reload nginx
-    else
-        systemctl start nginx
-    fi
-}
-
-# The health of Axon through nginx, as a client would ask; where an edited site sends it on to TLS, there.
-unhealthy=''
-healthy() {
-    local host=${names%% *} answer
-    host=${host/#\*/axon}
-    answer=$(curl -q --noproxy '*' -sSkL --max-redirs 3 --connect-to '::127.0.0.1:' --max-time 5 \
-        -w '\n%{http_code}' "http://${host:-127.0.0.1}:$port/api/health" 2>&1) || true
-    # A bare return would repeat, within clean_up, the status that brought it there.
-    [[ $answer == *'"status":"available"'*$'\n'200 ]] && return 0
-    unhealthy=${answer//$'\n'/ }
-    return 1
-}
-
-# After a reload of nginx twice, a second apart: for a moment it answers with what was there before.
-wait_until_healthy() {
-    local end=$((SECONDS + 10))
-    while ((SECONDS < end)); do
-        if healthy && { [[ -z $nginx_changes ]] || { sleep 1 && healthy; }; }; then
-            return 0
-        fi
-        sleep 0.25
-    done
-    return 1
-}
-
-# ---- And back -----------------------------------------------------------------------------------------------
-
-# shellcheck disable=SC2317 # clean_up calls it
-take_back() {
-    say 'Putting everything back as it was' >&2
-    if [[ -z $had_axon ]]; then
-        systemctl --quiet disable --now axon.socket axon.service
-    elif changes "$units/axon.socket"; then
-        systemctl stop axon.service axon.socket
-    fi
-    unswap
-    rm -f -- "$state/unfinished"
-    [[ -z $made_content ]] || rm -rf -- "$content"
-    rmdir -- "${content%/*}" "$state" "${settings%/*}" 2>/dev/null
-    systemctl daemon-reload
-    if [[ -n $was_active ]]; then
-        systemctl start axon.socket && systemctl restart axon.service
-    elif [[ -n $had_axon ]]; then
-        systemctl stop axon.service
-    fi
-    if [[ -n $nginx_changes ]]; then
-        nginx -t -q && renew_nginx
-    fi
-    if [[ -n $was_active ]]; then
-        port=$old_port names=$old_names
-        if wait_until_healthy; then
-            say "What was there before answers again on port $port" >&2
-        else
-            say "What was there before does not answer on port $port either: $unhealthy" >&2
-        fi
-    fi
-}
-
-# ---- Removing it --------------------------------------------------------------------------------------------
-
-# unedited NAME TARGET: whether it is still as it came.
-unedited() { [[ -e $2 ]] && cmp -s -- "$state/$1" "$2"; }
-
-remove_all() {
-    local target going kept=()
-    say "Removing Axon${dry_run:+ (a dry run)}"
-    prepare_removal "$link"
-    if unedited site "$site"; then prepare_removal "$site"; fi
-    if [[ -e $state/default-site && -d ${default_site%/*} && ! -e $default_site && ! -L $default_site ]]; then
-        prepare_link "$(<"$state/default-site")" "$default_site"
-    fi
-    going=("${targets[@]}")
-    # nginx first, so that it asks nobody who is gone.
-    if [[ -z $dry_run ]] && ((${#targets[@]})); then
-        ! have nginx || check_nginx
-        swap
-        ! is_active nginx || systemctl reload nginx
-        confirm
-    fi
-    targets=()
-
-    if unedited axon.env "$settings"; then prepare_removal "$settings"; fi
-    if unedited logrotate "$logrotate"; then prepare_removal "$logrotate"; fi
-    for target in "$units"/axon.{service,socket} "$sysusers" "$program" "$state"/{axon.env,logrotate,site,options,default-site,unfinished}; do
-        prepare_removal "$target"
-    done
-    going+=("${targets[@]}")
-    if [[ -z $dry_run ]] && ((${#targets[@]})); then
-        [[ -z $had_axon ]] || systemctl --quiet disable --now axon.service axon.socket
-        rm -f -- "${targets[@]}"
-        rmdir -- "$state" "${settings%/*}" 2>/dev/null || true
-        systemctl daemon-reload
-    fi
-    ((${#going[@]})) || say 'There is nothing to remove'
-    targets=("${going[@]}")
-    for target in "$site" "$settings" "$logrotate" "${content%/*}" /var/lib/axon /var/log/axon; do
-        if [[ -e $target ]] && ! changes "$target"; then kept+=("$target"); fi
-    done
-    targets=()
-    if ((${#kept[@]})); then
-        say 'Left, because it is yours. To remove it as well, and its user, type:'
-        printf '  rm -rf%s\n  userdel _axon\n' "$(printf ' %q' "${kept[@]}")"
-    fi
-}
 
 if [[ -n $uninstall ]]; then
     remove_all
     exit 0
 fi
+
+for unit in axon.socket axon.service; do
+    ! is_masked "$units/$unit" || fail "somebody has seen to it that $unit never starts. If it may again, type:
+  systemctl unmask $unit"
+done
 
 ipv6=()
 [[ -e /proc/net/if_inet6 ]] || ipv6=(--no-ipv6)
@@ -372,19 +205,6 @@ missing=()
 have nginx || missing+=(nginx)
 have curl || missing+=(curl)
 
-# A fresh server is often busy with its own updates: that is waited for.
-apt_install() {
-    local apt=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -q -o DPkg::Lock::Timeout=300)
-    say "Installing $*"
-    # The second time with fresh lists. Whether it worked is asked of the system: the exit code also tells of services
-    # that could not start.
-    if ! "${apt[@]}" install -y --no-install-recommends "$@"; then
-        "${apt[@]}" update || true
-        "${apt[@]}" install -y --no-install-recommends "$@" || true
-    fi
-    hash -r
-}
-
 if ((${#missing[@]})); then
     if [[ -n $dry_run ]]; then
         tell install "${missing[*]}"
@@ -395,33 +215,6 @@ if ((${#missing[@]})); then
         done
     fi
 fi
-
-# Sets binary. Built as whom the checkout belongs to, so that nothing in it becomes root's.
-build() {
-    local owner home target=${CARGO_TARGET_DIR:-$repo/target} as=()
-    owner=$(stat -c %U -- "$repo")
-    home=${HOME-/root}
-    if [[ $owner == "${SUDO_USER-}" && $owner != root ]]; then
-        home=$(getent passwd "$owner" | cut -d: -f6)
-        as=(runuser -u "$owner" --)
-    fi
-    local search=${CARGO_HOME:-$home/.cargo}/bin:$PATH
-    PATH=$search type -P cargo >/dev/null ||
-        fail "cargo, which builds Axon, is missing. Rust's own installer puts it into your home folder; type:
-  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh
-Or build on another machine of the same system, copy target/release/axon here, and add: --binary axon"
-    [[ $target == /* ]] || target=$PWD/$target
-    say 'Building Axon (the first time takes some minutes)'
-    local cargo=("${as[@]}" env HOME="$home" PATH="$search" CARGO_TARGET_DIR="$target" cargo build --release --locked)
-    if ! (cd -- "$repo" && "${cargo[@]}"); then
-        # On a fresh system nothing has installed the linker.
-        have cc && fail "the build failed; cargo's messages are above. Nothing has changed."
-        apt_install gcc libc6-dev
-        (cd -- "$repo" && "${cargo[@]}") || fail "the build failed; cargo's messages are above. Nothing has changed."
-    fi
-    binary=$target/release/axon
-    [[ -f $binary ]] || fail "cargo built no '$binary'; is build.target set in a cargo configuration?"
-}
 
 if [[ -z $binary && -z $dry_run ]]; then
     build
@@ -515,61 +308,27 @@ fi
 
 # ---- Swap ---------------------------------------------------------------------------------------------------
 
+remember_units
+if [[ ! -e ${content%/*} ]]; then
+    remembered+=("made ${content%/*}")
+elif [[ ! -e $content ]]; then
+    remembered+=("made $content")
+fi
+swap
+
 if [[ ! -e $content ]]; then
     rm -rf -- "$samples"
-    mkdir -p -- "${content%/*}"
-    { cp -R -- "$repo/examples/site" "$samples" && chmod -R u=rwX,go=rX -- "$samples" && mv -T -- "$samples" "$content"; } ||
-        fail "'$content' cannot be made; nothing has changed."
-    made_content=yes
+    { mkdir -p -- "${content%/*}" && cp -R -- "$repo/examples/site" "$samples" && chmod -R u=rwX,go=rX -- "$samples" &&
+        mv -T -- "$samples" "$content"; } || fail "'$content' cannot be made."
 fi
-
-socket_changes='' axon_changes=$unfinished
-for target in "${targets[@]}"; do
-    case $target in
-        /etc/nginx/*) nginx_changes=yes ;;
-        "$units/axon.socket") socket_changes=yes axon_changes=yes ;;
-        "$program" | "$units/axon.service" | "$settings") axon_changes=yes ;;
-    esac
-done
-if ((${#targets[@]})); then
-    mkdir -p -- "$state"
-    touch -- "$state/unfinished"
-    swap
+start_axon || fail_with_logs axon.service 'Axon does not start; its last words are above.'
+if touches_nginx || ! is_active nginx.service; then
+    renew_nginx || fail_with_logs nginx.service 'nginx does not start; its last words are above.'
 fi
-
-start_axon() {
-    systemd-sysusers "${sysusers##*/}" && systemctl daemon-reload || return
-    if [[ -n $socket_changes ]] || ! is_active axon.socket; then
-        # It cannot be made anew while the service has it.
-        systemctl stop axon.service axon.socket || return
-    fi
-    systemctl --quiet enable axon.socket axon.service && systemctl start axon.socket || return
-    # Waits until it answers, or has failed to.
-    if [[ -n $axon_changes ]]; then
-        systemctl restart axon.service
-    else
-        systemctl start axon.service
-    fi
-}
-
-# What goes wrong from here on: say why, and leave the rest to clean_up.
-fail_with_logs() {
-    journalctl --no-pager -q -u axon.service -n 15 >&2 || true
-    fail "$1"
-}
-
-start_axon || fail_with_logs 'Axon does not start; its last words are above.'
-if [[ -n $nginx_changes ]] || ! is_active nginx; then
-    renew_nginx || {
-        journalctl --no-pager -q -u nginx.service -n 15 >&2 || true
-        fail 'nginx does not start; its last words are above.'
-    }
-fi
-wait_until_healthy || fail_with_logs "/api/health does not answer through nginx on port $port: $unhealthy"
+wait_until_healthy || fail_with_logs axon.service "/api/health does not answer through nginx on port $port: $unhealthy"
 
 changed=${#targets[@]}
 confirm
-rm -f -- "$state/unfinished"
 
 # ---- What now -----------------------------------------------------------------------------------------------
 

@@ -1,18 +1,33 @@
 # shellcheck shell=bash
 # Several files replaced as if at once. Each is prepared beside its place, where a full disk costs nothing; `swap`
-# renames all of them into place; then `confirm` makes it final, or `unswap` puts back what was there. deploy-axon.sh
-# reads this file; it has `fail`, `tell`, and `dry_run`, which is not empty if nothing is to be done.
+# writes down what it is about to do and renames all of them into place; then `confirm` makes it final, or `unswap` puts
+# back what was there, if need be in another process that has `read_record`. deploy-axon.sh reads this file; it has
+# `fail`, `tell`, and `dry_run`, which is not empty if nothing is to be done.
 
 # Each becomes what lies beside it under the name `fresh` gives, or goes if there is nothing.
 targets=()
-# Whether the one with the same number was there before.
-existed=()
-# How many have been swapped, and whether some have been at all.
-swapped=0 swapping=''
+# Of the one with the same number: whether it was there before, and the identity of what it becomes.
+existed=() becomes=()
+# Not empty from the first that may have been replaced until all are confirmed or put back.
+swapping=''
+# What must survive this process, should it be killed: see `write_record`. `remembered` are lines of the caller's.
+record=/var/lib/axon-deploy/unfinished
+remembered=()
 
 fresh() { printf '%s/.%s.deploy-new' "${1%/*}" "${1##*/}"; }
 former() { printf '%s/.%s.deploy-old' "${1%/*}" "${1##*/}"; }
 is_there() { [[ -e $1 || -L $1 ]]; }
+
+# What tells a file or link from another one in its place, in one word.
+identity() {
+    if [[ -L $1 ]]; then
+        printf 'link:%s' "$(readlink -- "$1" | base64 -w 0)"
+    elif [[ -e $1 ]]; then
+        sha256sum <"$1" | cut -d ' ' -f 1
+    else
+        printf 'nothing'
+    fi
+}
 
 # changes TARGET: whether it is among those that are prepared.
 changes() {
@@ -58,21 +73,56 @@ prepare_removal() {
     targets+=("$1")
 }
 
-# Everything that is prepared. Where it fails, or is told to stop, the rest of `targets` is as it was.
-swap() {
-    local target
-    swapping=yes
-    for ((swapped = 0; swapped < ${#targets[@]}; swapped++)); do
-        target=${targets[swapped]}
-        existed[swapped]=''
-        if [[ -L $target ]]; then
-            existed[swapped]=yes
-            cp -P --remove-destination -- "$target" "$(former "$target")"
-        elif [[ -e $target ]]; then
-            existed[swapped]=yes
-            # A second name: it takes no space, and the first one never ceases to be.
-            ln -f -- "$target" "$(former "$target")"
+# One line of the caller's each, then one for each target: "file EXISTED BECOMES TARGET".
+write_record() {
+    local index
+    # shellcheck disable=SC2015 # if any of it fails
+    mkdir -p -- "${record%/*}" && {
+        for index in "${!remembered[@]}"; do
+            printf '%s\n' "${remembered[index]}"
+        done
+        for index in "${!targets[@]}"; do
+            printf 'file %s %s %s\n' "${existed[index]}" "${becomes[index]}" "${targets[index]}"
+        done
+    } >"$record.new" && sync -- "$record.new" && mv -fT -- "$record.new" "$record" && sync -- "${record%/*}" ||
+        fail "'$record' cannot be written; nothing has changed."
+}
+
+# What another process was about to do, to be undone with `unswap`.
+read_record() {
+    local kind was new target
+    targets=() existed=() becomes=() remembered=()
+    while read -r kind was new target; do
+        if [[ $kind == file ]]; then
+            targets+=("$target") existed+=("$was") becomes+=("$new")
+        else
+            remembered+=("$kind${was:+ $was}${new:+ $new}${target:+ $target}")
         fi
+    done <"$record"
+    swapping=yes
+}
+
+# Everything that is prepared, if only nothing: the record is of more than files.
+swap() {
+    local target index
+    existed=() becomes=()
+    for index in "${!targets[@]}"; do
+        target=${targets[index]}
+        existed[index]=no becomes[index]=$(identity "$(fresh "$target")")
+        if is_there "$target"; then
+            existed[index]=yes
+            rm -f -- "$(former "$target")"
+            # A second name: it takes no space, and the first one never ceases to be.
+            if [[ -L $target ]]; then
+                cp -P -- "$target" "$(former "$target")"
+            else
+                ln -- "$target" "$(former "$target")"
+            fi
+        fi
+    done
+    write_record
+    swapping=yes
+    for target in "${targets[@]}"; do
         if is_there "$(fresh "$target")"; then
             mv -fT -- "$(fresh "$target")" "$target"
         else
@@ -82,42 +132,46 @@ swap() {
     done
 }
 
-# In reverse, and also the one that it was about to swap.
+# In reverse. May be done again where it was stopped half way; the record stays until the caller, who has more to put
+# back, calls `confirm`. Fails where something could not be put back.
 unswap() {
-    local target index
-    for ((index = ${#existed[@]} - 1; index >= 0; index--)); do
+    local target index now result=0
+    for ((index = ${#targets[@]} - 1; index >= 0; index--)); do
         target=${targets[index]}
-        if [[ -z ${existed[index]} ]]; then
-            rm -f -- "$target"
+        now=$(identity "$target")
+        if [[ $now != "${becomes[index]}" ]]; then
+            # It was not yet swapped, or is back already; or somebody has changed it since, and then it is theirs.
+            [[ ${existed[index]} == no || ! -e $(former "$target") || $now == $(identity "$(former "$target")") ]] ||
+                tell 'keep yours' "$target"
+        elif [[ ${existed[index]} == no ]]; then
+            rm -f -- "$target" || result=1
         elif is_there "$(former "$target")"; then
-            mv -fT -- "$(former "$target")" "$target"
+            mv -fT -- "$(former "$target")" "$target" || result=1
         fi
-        sync -- "${target%/*}"
+        [[ ! -d ${target%/*} ]] || sync -- "${target%/*}"
     done
-    existed=() swapped=0 swapping=''
+    return "$result"
 }
 
-# shellcheck disable=SC2034 # deploy-axon.sh reads swapping
+# As it is now, so it stays.
 confirm() {
     local target
+    # From here on nothing is undone.
+    rm -f -- "$record"
     for target in "${targets[@]}"; do
         rm -f -- "$(former "$target")"
     done
-    existed=() swapped=0 swapping=''
+    # shellcheck disable=SC2034 # deploy-axon.sh reads it
+    existed=() becomes=() remembered=() swapping=''
 }
 
-# What was prepared and not used.
-drop_fresh() {
-    local target
-    for target in "${targets[@]}"; do
-        rm -f -- "$(fresh "$target")"
-    done
-}
-
-# drop_leftovers TARGET...: what one that was killed left beside them.
+# drop_leftovers TARGET...: what was prepared beside them and not used, and where there is nothing to undo any more, what
+# would have been put back.
 drop_leftovers() {
     local target
     for target; do
-        rm -f -- "$(fresh "$target")" "$(former "$target")"
+        rm -f -- "$(fresh "$target")"
+        [[ -e $record ]] || rm -f -- "$(former "$target")"
     done
+    rm -f -- "$record.new"
 }

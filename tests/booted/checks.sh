@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034 # the others use them
+# shellcheck shell=bash disable=SC2034,SC2154 # the others use and set them
 # What the files beside this one have in common. They run inside the system, as root, each in a shell of its own.
 set -Eeuo pipefail
 trap 'printf "wrong: line %d of %s: %s\n" "$LINENO" "${BASH_SOURCE[0]##*/}" "$BASH_COMMAND" >&2' ERR
@@ -40,6 +40,21 @@ run_deploy() {
         cat "$said" >&2
         wrong "deploy-axon.sh $* exited with $code, not $expected"
     }
+}
+
+copy=/root/copy
+# fresh_copy: of the checkout, to be broken; from then on that is what is deployed.
+fresh_copy() {
+    rm -rf "$copy"
+    mkdir "$copy"
+    cp -a "$CHECKOUT/." "$copy"
+    deploy=$copy/scripts/deploy-axon.sh
+}
+
+# shell_program NAME LINE...: a shell script in the place of Axon.
+shell_program() {
+    printf '%s\n' '#!/bin/sh' "${@:2}" >"/tmp/$1"
+    chmod +x "/tmp/$1"
 }
 
 # has_said WHAT TEXT
@@ -89,6 +104,22 @@ starts_now() {
     property axon.service ExecMainStartTimestampMonotonic
     property axon.socket ActiveEnterTimestampMonotonic
     property nginx.service ExecMainStartTimestampMonotonic
+}
+
+# untouched WHAT: nothing was so much as restarted since files and starts were set.
+untouched() {
+    same "$1: no file has changed" "$files" "$(files_now)"
+    same "$1: nothing was started anew" "$starts" "$(starts_now)"
+    healthy "$1: it answers"
+}
+
+# restored WHAT: the files are the very same, and it answers again.
+restored() {
+    has_said "$1: it says so" 'What was there before answers again on port 80'
+    same "$1: every file is as it was" "$files" "$(files_now)"
+    equal "$1: it runs the former program" "$(readlink "/proc/$(property axon.service MainPID)/exe")" "$program"
+    healthy "$1: it answers"
+    starts=$(starts_now)
 }
 
 # What the system has of Axon, but for what was brought into it to be tried, and logs.

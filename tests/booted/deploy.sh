@@ -15,6 +15,7 @@ run_deploy 2 --binary /no/such/file
 run_deploy 2 --port 65536
 run_deploy 2 --server-name 'a; include /etc/shadow'
 run_deploy 2 --server-name '*'
+run_deploy 2 --uninstall --port 81
 same 'wrong usage changes nothing' "$nothing" "$(files_now)"
 # Somebody else may not be let into the checkout.
 open=$(mktemp -d)
@@ -25,6 +26,12 @@ setpriv --reuid=nobody --regid=nogroup --clear-groups "$open/scripts/deploy-axon
 equal 'not as somebody else' "$code" 1
 has_said 'it says what to type' "sudo $open/scripts/deploy-axon.sh --port 81"
 rm -rf -- "$open"
+
+systemctl --quiet mask axon.service
+run_deploy 1 --binary "$built"
+has_said 'a unit that was masked is left so' 'systemctl unmask axon.service'
+systemctl --quiet unmask axon.service
+same 'and nothing has changed' "$nothing" "$(files_now)"
 
 echo '-- a first deploy that fails'
 cat >/tmp/ends-at-once <<'TEXT'
@@ -198,3 +205,6 @@ same 'and nothing has changed' "$files" "$(files_now)"
 rm "$site"
 run_deploy 0 --binary "$built"
 healthy 'without it, the one that comes with Axon'
+
+# For what comes after the reboot.
+fetch -o /dev/null -w '%header{etag}' 'http://127.0.0.1/api/stream-files?file1=app.js&file2=style.css' >/root/etag

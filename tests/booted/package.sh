@@ -51,6 +51,28 @@ equal 'settings that were edited are kept' "$(sed -n '1p;$p' /etc/axon/axon.env 
 equal 'and count' "$(status "http://127.0.0.1/api/stream-files?$(printf 'file%d=app.js&' {1..11})")" 400
 healthy 'it answers'
 
+for name in alerts.yml grafana.json; do
+    check "with $name" test -s "/usr/share/doc/axon-server/docs/$name"
+done
+
+# What the administrator has stopped, and whatever is masked, stays so.
+states() { echo "$(systemctl is-enabled axon.socket axon.service | paste -sd,) $(systemctl is-active axon.socket axon.service | paste -sd,)"; }
+upgrade_leaves() {
+    local before
+    before=$(states)
+    must apt install --reinstall "$newer"
+    equal "an upgrade leaves $1 so" "$(states)" "$before"
+}
+systemctl stop axon.service axon.socket
+upgrade_leaves 'what is stopped'
+systemctl --quiet disable axon.service axon.socket
+upgrade_leaves 'what is disabled'
+systemctl --quiet mask axon.service axon.socket
+upgrade_leaves 'what is masked'
+systemctl --quiet unmask axon.service axon.socket
+systemctl --quiet enable --now axon.service axon.socket
+healthy 'enabled, it answers'
+
 must apt remove axon-server
 equal 'removed, nothing runs' "$(systemctl list-units 'axon*' --no-legend)" ''
 test -e /etc/axon/axon.env || wrong 'the settings are gone'

@@ -3,37 +3,7 @@
 # shellcheck source=tests/booted/checks.sh
 . "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
 
-copy=/root/copy
-fresh_copy() {
-    rm -rf "$copy"
-    mkdir "$copy"
-    cp -a "$CHECKOUT/." "$copy"
-    deploy=$copy/scripts/deploy-axon.sh
-}
-
-# shell_program NAME LINE...: a shell script in the place of Axon.
-shell_program() {
-    printf '%s\n' '#!/bin/sh' "${@:2}" >"/tmp/$1"
-    chmod +x "/tmp/$1"
-}
-
 files=$(files_now) starts=$(starts_now)
-
-# untouched WHAT: nothing was so much as restarted.
-untouched() {
-    same "$1: no file has changed" "$files" "$(files_now)"
-    same "$1: nothing was started anew" "$starts" "$(starts_now)"
-    healthy "$1: it answers"
-}
-
-# restored WHAT: the files are the very same, and it answers again.
-restored() {
-    has_said "$1: it says so" 'What was there before answers again on port 80'
-    same "$1: every file is as it was" "$files" "$(files_now)"
-    equal "$1: it runs the former program" "$(readlink "/proc/$(property axon.service MainPID)/exe")" "$program"
-    healthy "$1: it answers"
-    starts=$(starts_now)
-}
 
 echo '-- programs that do not work'
 # shellcheck disable=SC2016 # for the shell in it
@@ -111,41 +81,3 @@ run_deploy 1 --binary "$built" --port 8081
 has_said 'it says who has the port' '"perl"'
 kill "$other"
 untouched 'a port that is taken'
-
-echo '-- stopped in the middle'
-cp "$built" /usr/local/lib/axon-itself
-# shellcheck disable=SC2016 # for the shell in it
-shell_program slow '[ "$1" != --version ] || exec echo axon 0.0.1' 'sleep 3' 'exec /usr/local/lib/axon-itself "$@"'
-# begin: a deploy of it, until its program is in place and is being started.
-begin() {
-    "$deploy" --binary /tmp/slow >"$said" 2>&1 &
-    deploying=$!
-    for _ in {1..200}; do
-        if cmp -s /tmp/slow "$program" && [[ $(property axon.service ActiveState) == activating ]]; then
-            return
-        fi
-        sleep 0.05
-    done
-    wrong 'the deploy does not come so far'
-}
-begin
-kill -TERM "$deploying"
-code=0
-wait "$deploying" || code=$?
-equal 'told to stop, it ends with 143' "$code" 143
-restored 'told to stop'
-
-begin
-run_deploy 1 --binary "$built"
-has_said 'a second one at the same time is refused' 'another deploy-axon.sh is running'
-kill -KILL "$deploying"
-wait "$deploying" 2>/dev/null || true
-# What it had begun, a restart, still holds its lock.
-flock --timeout 60 /run/lock/axon-deploy.lock true
-run_deploy 0 --binary "$built"
-equal 'after one that was killed, the next puts all right' "$(readlink "/proc/$(property axon.service MainPID)/exe")" "$program"
-healthy 'and it answers'
-equal 'nothing of the killed one is left' "$(traces | grep -F .deploy- || true)" ''
-
-# For what comes after the reboot.
-fetch -o /dev/null -w '%header{etag}' 'http://127.0.0.1/api/stream-files?file1=app.js&file2=style.css' >/root/etag
