@@ -56,7 +56,8 @@ for name in alerts.yml grafana.json; do
 done
 
 # What the administrator has stopped, and whatever is masked, stays so.
-states() { echo "$(systemctl is-enabled axon.socket axon.service | paste -sd,) $(systemctl is-active axon.socket axon.service | paste -sd,)"; }
+units() { { systemctl "$1" axon.socket axon.service || true; } | paste -sd,; }
+states() { echo "$(units is-enabled) $(units is-active)"; }
 upgrade_leaves() {
     local before
     before=$(states)

@@ -42,8 +42,8 @@ end() {
     flock --timeout 60 /run/lock/axon-deploy.lock true
 }
 
-units() { systemctl "$@" axon.socket axon.service nginx.service | paste -sd,; }
-states() { printf '%s %s' "$(units is-enabled || true)" "$(units is-active || true)"; }
+units() { { systemctl "$1" axon.socket axon.service nginx.service || true; } | paste -sd,; }
+states() { echo "$(units is-enabled) $(units is-active)"; }
 
 echo '-- told to stop'
 begin
